@@ -9,14 +9,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from airflow_provider_binlog.spark.target import column_copy
 from airflow_provider_binlog.spark.target import sql as merge_sql
-from airflow_provider_binlog.spark.target.column_changes import alter_statements
-from airflow_provider_binlog.spark.target.column_copy import copy_column
 from airflow_provider_binlog.spark.target.iceberg import catalog as iceberg
+from airflow_provider_binlog.spark.target.iceberg import columns as iceberg_columns
+from airflow_provider_binlog.spark.target.iceberg.columns import copy_column
 from airflow_provider_binlog.spark.target.iceberg.table import load_table
 from airflow_provider_binlog.spark.target.mark import Mark
 from airflow_provider_binlog.spark.target.properties import Owner, key_property
+from airflow_provider_binlog.spark.target.sql import alter_statements
 from tests.unit.spark.history import IDENTITY, Table
 from tests.unit.spark.made_snapshots import take_snapshot
 from tests.unit.spark.staged_changes import BIGINT, INT, TEXT, ColumnType
@@ -309,7 +309,7 @@ def test_rows_that_come_while_a_column_is_copied_are_not_lost(
         return load_table(session, target)
 
     with monkeypatch.context() as patch:
-        patch.setattr(column_copy, "load_table", load)
+        patch.setattr(iceberg_columns, "load_table", load)
         report = workplace.try_merge()
     assert "while a column was copied" in str(report.tables[0].error)
     assert report.tables[0].retryable

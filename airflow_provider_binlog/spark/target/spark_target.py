@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from threading import Lock
 from typing import TYPE_CHECKING, Protocol
 
 from airflow_provider_binlog.errors import TargetConflictError
@@ -178,6 +179,25 @@ class LakeFormat(Protocol):
         self, session: SparkSession, target: str, state: TargetState, query: str, applied: Applied
     ) -> Commit | None:
         """Replace every row by the result of a query, and commit `applied` with it."""
+
+
+class Namespaces:
+    """The namespaces that a merge needs.
+
+    Of two threads that make one at the same time some catalogs let one fail, in spite of
+    IF NOT EXISTS.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._made: set[str] = set()
+
+    def create(self, session: SparkSession, name: str) -> None:
+        """Make a namespace, by its quoted name, if it does not exist."""
+        with self._lock:
+            if name not in self._made:
+                session.sql(f"CREATE NAMESPACE IF NOT EXISTS {name}")
+                self._made.add(name)
 
 
 class SparkTarget:

@@ -1,4 +1,4 @@
-"""The SQL of the merge. Its source columns are called by their number: `c0`, `c1`, ...
+"""SQL of the Spark targets. Source columns are called by their number: `c0`, `c1`, ...
 
 So no name of the source table is written on the source's side, where `path`, `from` or a name with
 a dot could be taken for something else.
@@ -6,6 +6,7 @@ a dot could be taken for something else.
 
 from __future__ import annotations
 
+from itertools import count
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.names import quote_identifier
@@ -13,7 +14,9 @@ from airflow_provider_binlog.spark.names import quote_text
 from airflow_provider_binlog.spark.target.protocol import DELETED, LACKS, held, source_column
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from airflow_provider_binlog.spark.plan.evolution import Evolution
 
 CHANGES = "binlog_changes"
 """The view the source rows are read from; each session has its own."""
@@ -148,6 +151,62 @@ def rename_column(target: str, old: str, new: str) -> str:
 def drop_columns(target: str, columns: Iterable[str]) -> str:
     """Return the ALTER TABLE that drops columns."""
     return f"ALTER TABLE {target} DROP COLUMNS ({', '.join(map(quote_identifier, columns))})"
+
+
+def alter_statements(target: str, columns: Iterable[str], evolution: Evolution) -> list[str]:
+    """Return the statements that evolve a lake table; none takes a name that is in use.
+
+    A dropped column is dropped last, so that the table always has one; until then another column
+    may need its name. One that gives its name to another, or changes its case, takes a free name
+    in between.
+
+    Args:
+        target: The table's name, quoted.
+        columns: Names of the columns that it has.
+        evolution: How it has to change.
+    """
+    names = set(columns)
+    taken = {name.lower() for name in (*names, *evolution.renamed.values(), *evolution.added)}
+    free = filter(lambda name: name not in taken, map("_column_{}".format, count(1)))
+    statements, dropped = [], []
+    needed = {name.lower() for name in (*evolution.renamed.values(), *evolution.added)}
+
+    def rename(old: str, new: str) -> None:
+        statements.append(rename_column(target, old, new))
+        names.remove(old)
+        names.add(new)
+
+    for name in evolution.dropped:
+        if name.lower() in needed:
+            aside = next(free)
+            rename(name, aside)
+            dropped.append(aside)
+        else:
+            dropped.append(name)
+    pending = dict(evolution.renamed)
+    while pending:
+        old = _find_free(pending, names)
+        if old is None:
+            old, new = next(iter(pending.items()))
+            aside = next(free)
+            rename(old, aside)
+            del pending[old]
+            pending[aside] = new
+        else:
+            rename(old, pending.pop(old))
+    for name, type_ in evolution.widened.items():
+        statements.append(change_type(target, name, type_))
+    if evolution.added:
+        statements.append(add_columns(target, evolution.added))
+    if dropped:
+        statements.append(drop_columns(target, dropped))
+    return statements
+
+
+def _find_free(pending: dict[str, str], names: Collection[str]) -> str | None:
+    """Return a column whose new name no column has."""
+    taken = {name.lower() for name in names}
+    return next((old for old, new in pending.items() if new.lower() not in taken), None)
 
 
 def set_properties(target: str, properties: Mapping[str, str]) -> str:

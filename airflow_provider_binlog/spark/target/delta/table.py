@@ -6,44 +6,56 @@ from __future__ import annotations
 
 import json
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.sql.types import StructType
 
 from airflow_provider_binlog.changes import CHANGE_TYPE
-from airflow_provider_binlog.errors import MergeError
+from airflow_provider_binlog.schema import AddField, AlterField, DropField, RenameField
 from airflow_provider_binlog.spark.names import target_name
 from airflow_provider_binlog.spark.target import sql as merge_sql
-from airflow_provider_binlog.spark.target.column_changes import alter_statements
-from airflow_provider_binlog.spark.target.delta.features import (
-    COLUMN_MAPPING,
-    MAPPING,
-    find_missing,
-    needed_features,
-    supported_features,
-)
-from airflow_provider_binlog.spark.target.delta.mark import (
+from airflow_provider_binlog.spark.target.delta.log import (
+    DeltaCommits,
     Note,
+    Totals,
+    check_commits,
     find_contents,
+    find_totals,
     transaction_version,
 )
 from airflow_provider_binlog.spark.target.jvm import java_class, set_active
-from airflow_provider_binlog.spark.target.namespaces import Namespaces
 from airflow_provider_binlog.spark.target.properties import claim_again, count_from_1
 from airflow_provider_binlog.spark.target.protocol import Commit
-from airflow_provider_binlog.spark.target.state import TargetState, read_contents
+from airflow_provider_binlog.spark.target.spark_target import Namespaces
+from airflow_provider_binlog.spark.target.sql import alter_statements
+from airflow_provider_binlog.spark.target.state import MissingFeatures, TargetState, read_contents
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from pyspark.sql import SparkSession
 
+    from airflow_provider_binlog.schema import Action
     from airflow_provider_binlog.spark.plan.evolution import Evolution
     from airflow_provider_binlog.spark.target.spark_target import Applied
     from airflow_provider_binlog.table_options import TableRules
+
+MAPPING = "delta.columnMapping.mode"
+COLUMN_MAPPING = {MAPPING: "name"}
+"""The property with which columns can be dropped and renamed, and have any name."""
+
+_WIDENING = "delta.enableTypeWidening"
+_FEATURE = "delta.feature."
+_SUPPORTED = "supported"
+_NTZ = f"{_FEATURE}timestampNtz"
+_NAMES = {
+    MAPPING: "column mapping",
+    _WIDENING: "type widening",
+    _NTZ: "timestamps without a time zone",
+}
+_MAPPED_CHARACTERS = frozenset(" ,;{}()\n\t=")
 
 _APPLICATION = "spark.databricks.delta.write.txnAppId"
 _VERSION = "spark.databricks.delta.write.txnVersion"
@@ -55,23 +67,7 @@ _MATERIALIZE = "spark.databricks.delta.merge.materializeSource"
 
 # A changelog has a column that Delta's own change data feed calls so, too.
 _CHANGELOG = {"delta.enableChangeDataFeed": "false"}
-_MANAGED = ("catalogManaged", "catalogOwned", "coordinatedCommits")
 _COLUMN_ID = "delta.columnMapping.id"
-
-
-@dataclass(frozen=True)
-class _Totals:
-    """What a version of a table comes to.
-
-    Attributes:
-        files: How many data files it has.
-        bytes: Their size.
-        transactions: Java's sequence of the last version of each transaction id.
-    """
-
-    files: int
-    bytes: int
-    transactions: Any
 
 
 class DeltaLake:
@@ -127,7 +123,7 @@ class DeltaLake:
         check_commits(protocol, target)
         metadata = json.loads(snapshot.metadata().json())["metaData"]
         schema = StructType.fromJson(json.loads(metadata["schemaString"]))
-        totals = _find_totals(session, snapshot)
+        totals = find_totals(session, snapshot)
         fence = self._find_fence(totals)
         version = int(snapshot.version())
         commits = DeltaCommits(session, snapshot)
@@ -248,7 +244,7 @@ class DeltaLake:
             session.sql(f"INSERT OVERWRITE TABLE {target} {query}").collect()
         # Delta does not say whether it found the transaction done.
         snapshot = self._maybe_snapshot(session, target)
-        fence = self._find_fence(_find_totals(session, snapshot))
+        fence = self._find_fence(find_totals(session, snapshot))
         if fence != transaction_version(applied.mark, state.fence):
             return None
         return Commit(version=int(snapshot.version()))
@@ -274,7 +270,7 @@ class DeltaLake:
             for name in (_NOTE, _APPLICATION, _VERSION):
                 session.conf.unset(name)
 
-    def _find_fence(self, totals: _Totals) -> int | None:
+    def _find_fence(self, totals: Totals) -> int | None:
         """Return the last version of the source's transaction id; None if there is none."""
         known = totals.transactions.iterator()
         while known.hasNext():
@@ -325,68 +321,57 @@ def _folder(target: str) -> str:
     return target.removeprefix("delta.`").removesuffix("`").replace("``", "`")
 
 
-class DeltaCommits:
-    """What the commits of a table say of themselves; a `CommitLog`."""
-
-    def __init__(self, session: SparkSession, snapshot: Any) -> None:
-        self._class = partial(java_class, session)
-        self._snapshot = snapshot
-        self._conf: Any = session._jsparkSession.sessionState().newHadoopConf()
-
-    def read(self, version: int) -> dict[str, Any] | None:
-        """Return what a commit says of itself; see `CommitLog`."""
-        path = self._class("org.apache.hadoop.fs.Path")(
-            self._snapshot.deltaLog().logPath(), f"{version:020d}.json"
-        )
-        try:
-            stream = path.getFileSystem(self._conf).open(path)
-        except Py4JJavaError as error:
-            if error.java_exception.getClass().getSimpleName() == "FileNotFoundException":
-                return None
-            raise
-        reader = self._class("java.io.BufferedReader")(
-            self._class("java.io.InputStreamReader")(stream, "UTF-8")
-        )
-        try:
-            # Delta writes it first, others do not: the rest may be long.
-            action = json.loads(reader.readLine() or "{}")
-            if "commitInfo" not in action:
-                rest = self._class("org.apache.commons.io.IOUtils").toString(reader).splitlines()
-                found = (json.loads(line) for line in rest if '"commitInfo"' in line)
-                action = next((each for each in found if "commitInfo" in each), {})
-        finally:
-            reader.close()
-        return dict(action.get("commitInfo", {}))
+def supported_features(protocol: Mapping[str, Any]) -> dict[str, str]:
+    """Return the table features of a protocol, as the properties that add them."""
+    return {f"{_FEATURE}{each}": _SUPPORTED for each in protocol.get("writerFeatures") or ()}
 
 
-def check_commits(protocol: Mapping[str, Any], target: str) -> None:
-    """Refuse a table whose newest commits are not in its log, but known to a catalog.
+def needed_features(
+    evolution: Evolution, *, columns: Mapping[str, str], properties: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the properties of features that a table lacks, and needs before it is evolved.
 
-    Source: the Delta transaction log protocol, "Catalog-managed tables".
-
-    Raises:
-        MergeError: It is one.
+    Args:
+        evolution: How its columns are to change.
+        columns: Name and Spark type of those that it has.
+        properties: The table's, and its features as `supported_features` returns them.
     """
-    found = [each for each in protocol.get("writerFeatures") or () if each.startswith(_MANAGED)]
-    if found:
-        raise MergeError(
-            "the commits of this Delta table are managed by its catalog: its log may lack the "
-            "newest, which say what it contains. Drop the feature, or merge into another table",
-            target=target,
-            features=", ".join(sorted(found)),
-        )
+    needed = {}
+    types = evolution.added.values()
+    # Delta switches it on by itself for a new table, but not for an old one.
+    has_ntz = "timestamp_ntz" in columns.values() or properties.get(_NTZ) == _SUPPORTED
+    if "timestamp_ntz" in types and not has_ntz:
+        needed[_NTZ] = _SUPPORTED
+    if evolution.widened and properties.get(_WIDENING) != "true":
+        needed[_WIDENING] = "true"
+    renames = evolution.dropped or evolution.renamed or any(map(_is_mapped, evolution.added))
+    if renames and properties.get(MAPPING, "none") == "none":
+        needed |= COLUMN_MAPPING
+    return needed
 
 
-def _find_totals(session: SparkSession, snapshot: Any) -> _Totals:
-    """Return what a version comes to, without a Spark job if Delta noted that as it committed."""
-    checksum = snapshot.checksumOpt()
-    if not checksum.isDefined():
-        # After a commit of this job Delta has not read what it wrote beside the commit.
-        none: Any = java_class(session, "scala.Option").empty()
-        checksum = snapshot.deltaLog().readChecksum(snapshot.version(), none)
-    if checksum.isDefined() and checksum.get().setTransactions().isDefined():
-        noted = checksum.get()
-        size, transactions = noted.tableSizeBytes(), noted.setTransactions().get()
-        return _Totals(int(noted.numFiles()), int(size), transactions)
-    files, size = snapshot.numOfFiles(), snapshot.sizeInBytes()
-    return _Totals(int(files), int(size), snapshot.setTransactions())
+def find_missing(
+    evolution: Evolution, *, columns: Mapping[str, str], properties: Mapping[str, str]
+) -> MissingFeatures | None:
+    """Return what `needed_features` returns, as a reason not to evolve the table; None without."""
+    features = needed_features(evolution, columns=columns, properties=properties)
+    if not features:
+        return None
+    names = " and ".join(words for each, words in _NAMES.items() if each in features)
+    return MissingFeatures(names, partial(_needs_feature, features))
+
+
+def _needs_feature(features: Collection[str], action: Action) -> bool:
+    """Whether it may be for an action that a table needs one of these features."""
+    if isinstance(action, DropField | RenameField):
+        return MAPPING in features
+    if isinstance(action, AlterField):
+        return _WIDENING in features
+    if isinstance(action, AddField):
+        return _NTZ in features or (MAPPING in features and _is_mapped(action.name))
+    return False
+
+
+def _is_mapped(name: str) -> bool:
+    """Whether only a table with column mapping has columns of such a name."""
+    return not _MAPPED_CHARACTERS.isdisjoint(name)

@@ -21,26 +21,28 @@ from airflow_provider_binlog.errors import MergeError, TargetConflictError
 from airflow_provider_binlog.spark.names import target_name
 from airflow_provider_binlog.spark.staged.types import widens
 from airflow_provider_binlog.spark.target import sql as merge_sql
-from airflow_provider_binlog.spark.target.column_changes import alter_statements
-from airflow_provider_binlog.spark.target.column_copy import copied_property, copy_column
-from airflow_provider_binlog.spark.target.iceberg.mark import (
+from airflow_provider_binlog.spark.target.iceberg.columns import (
+    add_columns,
+    copied_property,
+    copy_column,
+    has_initial_defaults,
+)
+from airflow_provider_binlog.spark.target.iceberg.table import (
     APPLIED,
     CONTAINS_TABLE,
     LOADED,
     WRITER,
-    Link,
-    find_contents,
-)
-from airflow_provider_binlog.spark.target.iceberg.table import (
     IcebergTable,
+    Link,
     commit_properties,
+    find_contents,
     find_table,
     load_table,
 )
-from airflow_provider_binlog.spark.target.initial_defaults import add_columns, has_initial_defaults
-from airflow_provider_binlog.spark.target.namespaces import Namespaces
 from airflow_provider_binlog.spark.target.properties import count_from_1
 from airflow_provider_binlog.spark.target.protocol import Commit
+from airflow_provider_binlog.spark.target.spark_target import Namespaces
+from airflow_provider_binlog.spark.target.sql import alter_statements
 from airflow_provider_binlog.spark.target.state import TargetState, read_contents, read_copied
 
 if TYPE_CHECKING:

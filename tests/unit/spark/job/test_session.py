@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from airflow_provider_binlog.spark.job.session import Sessions
-from airflow_provider_binlog.spark.target.namespaces import Namespaces
+from airflow_provider_binlog.spark.target.spark_target import Namespaces
 
 
 class Spark:

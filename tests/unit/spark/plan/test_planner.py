@@ -24,7 +24,7 @@ from airflow_provider_binlog.schema import (
     TruncateTable,
     UnknownDefault,
 )
-from airflow_provider_binlog.spark.target.delta.features import find_missing
+from airflow_provider_binlog.spark.target.delta.table import find_missing
 from airflow_provider_binlog.spark.target.mark import Contents, Mark
 from tests.unit.spark.plan.table_plans import ID_N, NEW, lake, plan, segment, stop
 from tests.unit.spark.plans import NAME, ORDERS, column, manifest, schema, statement, table

@@ -9,12 +9,12 @@ import pytest
 
 from airflow_provider_binlog.schema import AddField, AlterField, DropField, RenameField
 from airflow_provider_binlog.spark.plan.evolution import Evolution
-from airflow_provider_binlog.spark.target.delta.features import (
+from airflow_provider_binlog.spark.target.delta.table import (
+    DeltaLake,
     find_missing,
     needed_features,
     supported_features,
 )
-from airflow_provider_binlog.spark.target.delta.table import DeltaLake
 from airflow_provider_binlog.spark.target.mark import NOTHING, Contents
 from airflow_provider_binlog.spark.target.state import TargetState
 from airflow_provider_binlog.table_options import TableRules

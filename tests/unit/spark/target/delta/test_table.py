@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_provider_binlog.errors import MergeError
-from airflow_provider_binlog.spark.target.delta.table import DeltaLake, check_commits
+from airflow_provider_binlog.spark.target.delta.log import check_commits
+from airflow_provider_binlog.spark.target.delta.table import DeltaLake
 from airflow_provider_binlog.spark.target.jvm import java_class
 from airflow_provider_binlog.table_options import TableRules
 

@@ -1,12 +1,110 @@
-"""Iceberg's view of a table, and what its commits say."""
+"""Iceberg: the mark of a snapshot is that of its last ancestor that has one."""
 
 from __future__ import annotations
 
+import json
 from contextlib import suppress
+from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from airflow_provider_binlog.spark.target.iceberg.table import commit_properties
+import pytest
+
+from airflow_provider_binlog.spark.target.iceberg.table import (
+    APPLIED,
+    Link,
+    commit_properties,
+    find_contents,
+)
+from airflow_provider_binlog.spark.target.mark import NOTHING, Contents, Mark
+from airflow_provider_binlog.spark.target.state import TABLE_ID
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def find(
+    current: int | None, links: Mapping[int, Link], properties: Mapping[str, str]
+) -> Contents | str:
+    def find_link(number: int) -> Link | None:
+        link = links.get(number)
+        return link and replace(link, source=link.source or "shop")
+
+    return find_contents(current, find_link, properties, source="shop")
+
+
+# 10 and 20 are merges; 15, 25 and 35 compactions; 30 was rolled back; 99 was created by a query.
+LINKS = {
+    10: Link(None, "1"),
+    15: Link(10, None),
+    20: Link(15, "2.3"),
+    25: Link(20, None),
+    30: Link(25, "3"),
+    35: Link(15, None),
+    45: Link(40, None),
+    99: Link(None, None),
+}
+
+
+@pytest.mark.parametrize(
+    ("current", "mark"),
+    [
+        (None, NOTHING),
+        (10, Mark(1)),
+        (15, Mark(1)),
+        (25, Mark(2, 3)),
+        (30, Mark(3)),
+        (35, Mark(1)),
+    ],
+)
+def test_the_last_ancestor_counts_that_has_one(current: int | None, mark: Mark) -> None:
+    none = None if current is None else frozenset[str]()
+    assert find(current, LINKS, {}) == Contents(mark, copied=none)
+
+
+def test_copied_columns_are_those_since_the_last_merge_and_what_it_says() -> None:
+    links = {
+        1: Link(None, "1", copied=frozenset({"3"})),
+        2: Link(1, "2", copied=frozenset({"4"})),
+        # A copy whose merge was killed, and a compaction.
+        3: Link(2, None, copied=frozenset({"4", "5"})),
+        4: Link(3, None),
+    }
+    copied = [getattr(find(at, links, {}), "copied", None) for at in (1, 2, 3, 4)]
+
+    assert copied == [{"3"}, {"4"}, {"4", "5"}, {"4", "5"}]
+
+
+@pytest.mark.parametrize(("current", "says"), [(45, "snapshot 40 expired"), (99, "replaced")])
+def test_what_cannot_be_determined_is_said(current: int, says: str) -> None:
+    merged = {TABLE_ID: "1-1"}
+    assert says in str(find(current, LINKS, merged))
+    assert says in str(find(current, LINKS, merged | {APPLIED: "7"}))
+
+
+def test_a_table_that_was_loaded_by_hand_has_no_mark() -> None:
+    assert find(99, LINKS, {}) == Contents(NOTHING)
+
+
+def test_a_mark_that_is_set_by_hand_counts_for_its_snapshot() -> None:
+    by_hand = {APPLIED: json.dumps({"applied": "7", "snapshot": 45})}
+
+    assert find(45, LINKS, by_hand) == Contents(Mark(7), snapshot=None)
+    assert find(30, LINKS, by_hand) == Contents(Mark(3), copied=frozenset())
+
+
+def test_a_snapshot_says_whose_rows_it_has_and_from_which_staged_one() -> None:
+    links = {10: Link(None, "1"), 20: Link(10, "2", "9f86d081884c7d65", "20261122")}
+
+    found = find(20, links, {})
+    assert found == Contents(Mark(2), "9f86d081884c7d65", "20261122", frozenset())
+    assert find(10, links, {}) == Contents(Mark(1), copied=frozenset())
+
+
+def test_the_rows_of_another_source_are_not_taken_for_those_of_this_one() -> None:
+    links = {10: Link(None, "1"), 20: Link(10, "7", source="shop_2"), 30: Link(20, None)}
+
+    assert find(30, links, {}) == "its rows are those of source 'shop_2': reload it"
 
 
 def test_only_the_commits_of_the_body_have_the_properties() -> None:

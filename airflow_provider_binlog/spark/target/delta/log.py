@@ -1,4 +1,4 @@
-"""The applied mark of a Delta table's present version, from the commits that led to it.
+"""Log of a Delta table: its commits, and the applied mark that they give its present version.
 
 Each merge commits a note with its mark. OPTIMIZE, ALTER TABLE and writes of others commit none: the
 mark is that of the last commit with a note. RESTORE takes back rows, and REPLACE TABLE all of them,
@@ -7,19 +7,28 @@ but both keep transaction ids, so those alone would claim what the table no long
 Source: the Delta transaction log protocol, "Commit Provenance Information".
 """
 
+# ruff: noqa: SLF001  Hadoop's settings are those of Java's session.
+
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+
 from airflow_provider_binlog.errors import MALFORMED, MergeError
+from airflow_provider_binlog.spark.target.jvm import java_class
 from airflow_provider_binlog.spark.target.mark import NOTHING, Contents, Mark
 from airflow_provider_binlog.spark.target.state import rows_of_another
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from pyspark.sql import SparkSession
+
+_MANAGED = ("catalogManaged", "catalogOwned", "coordinatedCommits")
 _STATEMENT_BITS = 21
 _SEQUENCE_BITS = 32
 # With CREATE OR before, or AS SELECT: another table, whatever its properties say.
@@ -167,3 +176,85 @@ def _restored_version(commit: Mapping[str, Any]) -> int | None:
     """
     version = commit.get("operationParameters", {}).get("version")
     return None if version is None else int(version)
+
+
+@dataclass(frozen=True)
+class Totals:
+    """What a version of a table comes to.
+
+    Attributes:
+        files: How many data files it has.
+        bytes: Their size.
+        transactions: Java's sequence of the last version of each transaction id.
+    """
+
+    files: int
+    bytes: int
+    transactions: Any
+
+
+class DeltaCommits:
+    """What the commits of a table say of themselves; a `CommitLog`."""
+
+    def __init__(self, session: SparkSession, snapshot: Any) -> None:
+        self._class = partial(java_class, session)
+        self._snapshot = snapshot
+        self._conf: Any = session._jsparkSession.sessionState().newHadoopConf()
+
+    def read(self, version: int) -> dict[str, Any] | None:
+        """Return what a commit says of itself; see `CommitLog`."""
+        path = self._class("org.apache.hadoop.fs.Path")(
+            self._snapshot.deltaLog().logPath(), f"{version:020d}.json"
+        )
+        try:
+            stream = path.getFileSystem(self._conf).open(path)
+        except Py4JJavaError as error:
+            if error.java_exception.getClass().getSimpleName() == "FileNotFoundException":
+                return None
+            raise
+        reader = self._class("java.io.BufferedReader")(
+            self._class("java.io.InputStreamReader")(stream, "UTF-8")
+        )
+        try:
+            # Delta writes it first, others do not: the rest may be long.
+            action = json.loads(reader.readLine() or "{}")
+            if "commitInfo" not in action:
+                rest = self._class("org.apache.commons.io.IOUtils").toString(reader).splitlines()
+                found = (json.loads(line) for line in rest if '"commitInfo"' in line)
+                action = next((each for each in found if "commitInfo" in each), {})
+        finally:
+            reader.close()
+        return dict(action.get("commitInfo", {}))
+
+
+def check_commits(protocol: Mapping[str, Any], target: str) -> None:
+    """Refuse a table whose newest commits are not in its log, but known to a catalog.
+
+    Source: the Delta transaction log protocol, "Catalog-managed tables".
+
+    Raises:
+        MergeError: It is one.
+    """
+    found = [each for each in protocol.get("writerFeatures") or () if each.startswith(_MANAGED)]
+    if found:
+        raise MergeError(
+            "the commits of this Delta table are managed by its catalog: its log may lack the "
+            "newest, which say what it contains. Drop the feature, or merge into another table",
+            target=target,
+            features=", ".join(sorted(found)),
+        )
+
+
+def find_totals(session: SparkSession, snapshot: Any) -> Totals:
+    """Return what a version comes to, without a Spark job if Delta noted that as it committed."""
+    checksum = snapshot.checksumOpt()
+    if not checksum.isDefined():
+        # After a commit of this job Delta has not read what it wrote beside the commit.
+        none: Any = java_class(session, "scala.Option").empty()
+        checksum = snapshot.deltaLog().readChecksum(snapshot.version(), none)
+    if checksum.isDefined() and checksum.get().setTransactions().isDefined():
+        noted = checksum.get()
+        size, transactions = noted.tableSizeBytes(), noted.setTransactions().get()
+        return Totals(int(noted.numFiles()), int(size), transactions)
+    files, size = snapshot.numOfFiles(), snapshot.sizeInBytes()
+    return Totals(int(files), int(size), snapshot.setTransactions())

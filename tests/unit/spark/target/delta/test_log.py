@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_binlog.errors import MergeError
-from airflow_provider_binlog.spark.target.delta.mark import (
+from airflow_provider_binlog.spark.target.delta.log import (
     Note,
     find_contents,
     mark_of,

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from airflow_provider_binlog.spark.plan.evolution import Evolution
-from airflow_provider_binlog.spark.target.column_changes import alter_statements
+from airflow_provider_binlog.spark.target.sql import alter_statements
 
 COLUMNS = ("id", "a", "b")
 
