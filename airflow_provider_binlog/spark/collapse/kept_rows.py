@@ -40,8 +40,8 @@ class Collapsed:
         changes: Change rows that were read.
         deletes: Keys that are to be deleted.
         upserts: Keys that are to be there.
-        intervals: What all keys lie in, in the column asked for; none if they lie in none: there
-            are no keys, or NULL is one.
+        intervals: Intervals that all values of the counted key column lie in; none if there are no
+            keys, or if NULL is one.
     """
 
     changes: int

@@ -65,7 +65,7 @@ def collapse_partial(
 
     Args:
         changes: What `read_changes` returned.
-        segment: What there is to do; its images lack columns.
+        segment: The segment; its images lack columns.
         has_rows: Whether the target has rows that patches may be of.
         keep: How rows are kept.
 
@@ -89,7 +89,7 @@ def refuse_orphans(session: SparkSession, rows: DataFrame, segment: Segment, tar
     Args:
         session: The table's session.
         rows: The source rows.
-        segment: What there is to do.
+        segment: The segment.
         target: Quoted name of the lake table, which has all columns of the segment.
 
     Raises:

@@ -29,7 +29,7 @@ from airflow_provider_binlog.spark.job.options import TableChoice
 from airflow_provider_binlog.spark.job.report import Report, TableReport
 from airflow_provider_binlog.spark.merge.progress import Progress, load_progress, progress_folder
 from airflow_provider_binlog.spark.names import target_name
-from airflow_provider_binlog.spark.staged.manifests import begun_again, list_manifests
+from airflow_provider_binlog.spark.staged.manifests import list_manifests, sequence_reset_error
 from airflow_provider_binlog.staging.snapshots import Snapshots
 
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ def read_start(files: ReadFiles, options: MergeOptions) -> MergeStart:
     loaded = load_progress(files, folder)
     present = list_manifests(files)
     if loaded is not None and present and present[-1] < loaded.through:
-        raise begun_again(loaded.through, newest=present[-1])
+        raise sequence_reset_error(loaded.through, newest=present[-1])
     lake = " ".join([options.format, options.lake, *options.table_options.targets.values()])
     before = loaded or Progress(since=present[0] if present else 1, lake=lake)
     wanted = options.through if options.through is not None else max(present, default=0)

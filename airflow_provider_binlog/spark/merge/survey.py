@@ -18,9 +18,9 @@ from airflow_provider_binlog.spark.reload.table_reload import (
     is_adopted,
 )
 from airflow_provider_binlog.spark.staged.manifests import (
-    begun_again,
     list_manifests,
     read_manifests,
+    sequence_reset_error,
 )
 from airflow_provider_binlog.spark.target.properties import check_owner, clear_ownership, is_foreign
 
@@ -191,7 +191,7 @@ def _check_numbers(run: MergeRun, table: LakeTable, newest_staged: int) -> None:
     # Another merge may have read a newer one since.
     newest = max(list_manifests(run.files), default=0)
     if applied > newest:
-        table.fail(begun_again(applied, newest=newest))
+        table.fail(sequence_reset_error(applied, newest=newest))
 
 
 def _find_reload(run: MergeRun, table: LakeTable, staged: StagedLog, now: Progress) -> None:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Followed:
-    """What a lake table follows so far.
+    """The table that a lake table follows.
 
     Attributes:
         table: The table whose rows it has; None where its name stood for none any more.
@@ -60,7 +60,7 @@ def followed_by(state: TargetState | None) -> Followed | None:
 
 @dataclass(frozen=True)
 class Lifecycle:
-    """What a name stands for after a range.
+    """The table that a name stands for after a range, and how its rows are read.
 
     Attributes:
         table: The table to read; None where the lake keeps what it has.
@@ -323,10 +323,10 @@ def _identify_columns(state: TargetState, log: TableLog) -> TargetState:
         return state
     ids = find_field_ids(log, state.table, since=state.applied)
     new = {name: id_ for name, id_ in ids.items() if id_ not in state.claims}
-    found = _claims(rest, new)
-    if not found:
+    claims = _claims(rest, new)
+    if not claims:
         return state
-    known = json.loads(state.properties.get(FIELDS, "{}")) | found
+    known = json.loads(state.properties.get(FIELDS, "{}")) | claims
     return replace(state, properties=state.properties | {FIELDS: json.dumps(known)})
 
 

@@ -1,4 +1,4 @@
-"""What a merge has to do to one table: decided before Spark reads a row.
+"""Plan the merge of one table before Spark reads a row.
 
 A range is one segment, up to the first action that no collapse folds, or that a lake table cannot
 follow.
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TablePlan:
-    """What a merge has to do to one table.
+    """The next commit to one lake table, and what follows it.
 
     Attributes:
         name: Database and table.
@@ -59,7 +59,7 @@ class TablePlan:
 
     @property
     def parts(self) -> list[Part]:
-        """What is to be read."""
+        """The parts to read."""
         return [part.part for part in self.staged]
 
     @property
@@ -142,13 +142,13 @@ def plan_next(tables: TableRange, lifecycle: Lifecycle, *, keyed: bool) -> Table
     fold = Fold.of(tables, lifecycle, keyed=keyed, cut=None if stop is None else stop.cut)
     staged = fold.rows.staged
     while True:
-        found, cut = StopSearch(fold).find_first(), fold.find_new_key()
-        if found is None and cut is not None and lifecycle.replaces and not tables.reloads:
+        first, cut = StopSearch(fold).find_first(), fold.find_new_key()
+        if first is None and cut is not None and lifecycle.replaces and not tables.reloads:
             # Which rows a mark within the table is for would not be known.
             reason = "its primary key changed between rows of the range in which it got its name"
-            found = Stop(cut, reason)
-        if found is not None:
-            stop, more, fold = found, False, fold.before(found.cut)
+            first = Stop(cut, reason)
+        if first is not None:
+            stop, more, fold = first, False, fold.before(first.cut)
             staged = fold.rows.staged
         elif cut is not None:
             more, fold = True, fold.before(cut)

@@ -1,4 +1,4 @@
-"""What a range says of one table: the rows that count, and the columns that it has afterwards."""
+"""The rows of a table in a range that count, and the columns that the table has afterwards."""
 
 from __future__ import annotations
 
@@ -139,13 +139,13 @@ def find_newest_schema(
     known = {field.id: field for part in rows.staged for field in part.schema.fields}
     lake = Schema(0, tuple(_named(id_, name) for id_, name in held.items()), held_key)
     current = _current_schema(log, lifecycle, rows.cut, lake)
-    found = [] if current is None else [current]
+    schemas = [] if current is None else [current]
     shown = [(part.first, part.schema) for part in rows.staged[-1:]]
-    if rows.cut is not None and (found or shown):
+    if rows.cut is not None and (schemas or shown):
         # No manifest says which schema the table has here: actions lead on from the last known one.
-        point, schema = max([*found, *shown], key=lambda pair: pair[0])
-        found = [(point, _follow(point, schema, rows))]
-    for _, schema in (*found, *shown):
+        point, schema = max([*schemas, *shown], key=lambda pair: pair[0])
+        schemas = [(point, _follow(point, schema, rows))]
+    for _, schema in (*schemas, *shown):
         typed = tuple(
             column if column.arrow_type or column.id in held else _with_expected_type(column, log)
             for column in (_with_type(field, known) for field in schema.fields)
@@ -159,7 +159,7 @@ def find_newest_schema(
         ids = schema.key or (rows.staged[-1].schema.key if rows.staged else held_key)
         if set(ids) <= names.keys():
             key = tuple(names[id_] for id_ in ids)
-            others = (field for _, other in found for field in other.fields)
+            others = (field for _, other in schemas for field in other.fields)
             fields = {field.id: field for field in (*others, *typed)}
             return NewestSchema(wanted, key, tuple(fields.values()))
     return None
@@ -294,9 +294,9 @@ def _with_expected_type(field: Field, log: TableLog) -> Field:
 
 def _type_in_lake(field: Field, staged: Iterable[StagedPart]) -> str:
     """Return a type that holds the values of all rows, if there is one, else that of the field."""
-    found = spark_type(str(field.arrow_type))
+    type_ = spark_type(str(field.arrow_type))
     for schema in dict.fromkeys(part.schema for part in staged):
         for other in schema.fields:
             if other.id == field.id:
-                found = common_type(found, spark_type(str(other.arrow_type))) or found
-    return found
+                type_ = common_type(type_, spark_type(str(other.arrow_type))) or type_
+    return type_

@@ -1,4 +1,4 @@
-"""What one commit does to one lake table, and where in the log it ends."""
+"""A segment: the changes of one commit to one lake table, and where in the log they end."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Segment:
         ends: Whether the table's name stands for no table afterwards.
         columns: Name and Spark type of each column of the source's table in the lake.
         key: Names of the columns that identify a row; empty for a changelog.
-        reads: What is to be read, schema by schema.
+        reads: The parts to read, schema by schema.
         evolution: How the lake table has to change before; with no columns if it is to be created.
         fields: Names of the columns by field id.
         null_safe: Whether a key column may be NULL in what is read.

@@ -1,4 +1,4 @@
-"""What in a range a lake table cannot follow: the merge ends before it, and the table is stale."""
+"""Changes that a lake table cannot follow: the merge ends before them, and the table is stale."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class StopSearch:
-    """What a fold's lake table cannot follow."""
+    """Search a fold for what its lake table cannot follow."""
 
     def __init__(self, fold: Fold) -> None:
         tables = fold.tables

@@ -76,7 +76,7 @@ class Span:
 
 
 class TableLog:
-    """What a range of manifests says, by table id and by name.
+    """Actions and parts of a range of manifests, by table id and by name.
 
     Args:
         manifests: In order, without gaps.
@@ -124,8 +124,8 @@ class TableLog:
         """Return the tables that a name stands for, or stood for."""
         holdings = self._holdings.get(name, ())
         steps = (holding.step for holding in holdings)
-        found = {holding.table for holding in holdings if holding.table is not None}
-        return found | {step.action.table for step in steps if step is not None}
+        held = {holding.table for holding in holdings if holding.table is not None}
+        return held | {step.action.table for step in steps if step is not None}
 
     def entries(self, table: TableId, *, since: int) -> list[tuple[Manifest, TableChanges]]:
         """Return what the manifests from `since` on say of a table."""
@@ -249,7 +249,7 @@ def find_uncaptured(
     """Return where a table was last left out of a range of manifests; None if it never was.
 
     Args:
-        globs: What they were captured with, in order.
+        globs: The globs of the manifests, in order.
         name: Database and table.
         first: Number of the first manifest.
         last: Number of the last one.

@@ -64,7 +64,7 @@ class Reload:
     """A reload that is due.
 
     Attributes:
-        snapshot: What is loaded.
+        snapshot: The rows to load.
         first: Number of the first manifest that is replayed over it.
     """
 

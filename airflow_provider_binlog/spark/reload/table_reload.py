@@ -2,7 +2,8 @@
 
 A table is reloaded from its newest snapshot, if that is newer than the one that its lake table was
 last loaded from. The rows, the applied mark, the ids and the snapshot's id are one commit: a merge
-that is killed before it begins again, one that is killed after it is done.
+that is killed before it reloads the table again; after one that is killed after it, the reload is
+done.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def find_reload(
         table: The table; its state is read.
         snapshots: Those of the source.
         staged: The manifests of the source.
-        before: How far the lake had got before this merge.
+        before: The progress before this merge.
         now: The same with those manifests.
         present: Numbers of the manifests that there are.
 
@@ -123,7 +124,7 @@ def _unreachable(snapshot: SnapshotManifest) -> str:
 
 
 def _is_settled(table: LakeTable, id_: str, before: Progress) -> bool:
-    """Whether a snapshot was dealt with, and the lake table is not an older one since."""
+    """Whether a snapshot was processed, and the lake table was not put back to an older state."""
     known = before.tables.get(table.name)
     older = table.state is None or (known is not None and table.applied < known.mark)
     return id_ in before.snapshots and not older

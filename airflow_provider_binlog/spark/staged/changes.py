@@ -62,7 +62,7 @@ def read_changes(
     Args:
         session: The table's session.
         files: Where the parts are.
-        segment: What is read; no changelog if its rows are to be located.
+        segment: The segment; no changelog if its rows are to be located.
         located: Whether the rows have `PART` and `INDEX`, too.
     """
     frames = [_read_rows(session, files, segment, rows, located=located) for rows in segment.reads]

@@ -33,7 +33,7 @@ def list_manifests(files: ReadFiles) -> list[int]:
     return sorted(number for number in numbers if number is not None)
 
 
-def begun_again(applied: int, *, newest: int) -> ManifestError:
+def sequence_reset_error(applied: int, *, newest: int) -> ManifestError:
     """Return the refusal of manifests that are not those which a lake has got."""
     return ManifestError(
         "the lake has got a manifest that is newer than all that are staged: they were deleted, or "

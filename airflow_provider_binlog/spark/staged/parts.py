@@ -48,7 +48,7 @@ CHANGELOG_COLUMNS = {
     SEQUENCE: "bigint",
     ABSENT: "array<string>",
 }
-"""What a changelog table has besides the source table's columns, with Spark's types."""
+"""Columns of a changelog table besides those of the source's table, with their Spark types."""
 
 STAGED_AS = {"_binlog_file": FILE, "_binlog_pos": POSITION}
 """Changelog columns that are called otherwise in the parts: in every Iceberg table `_file` and
@@ -164,7 +164,7 @@ def read_rows(
 
     Args:
         table: `database.table`, for messages.
-        schema: Theirs.
+        schema: The schema of the parts.
         staged: The parts.
         names: The lake table's columns that the schema has, and the schema's names for them.
         key: The lake table's columns that identify a row.
