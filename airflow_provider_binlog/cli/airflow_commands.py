@@ -1,4 +1,4 @@
-"""The commands as Airflow's command line takes them: `airflow binlog …`."""
+"""The commands for Airflow's own command line: `airflow binlog …`."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def get_binlog_cli_commands() -> list[CLICommand]:
 
 def _translate(command: Command | Group) -> CLICommand:
     if isinstance(command, Group):
-        below = [_translate(each) for each in command.commands]
+        below = [_translate(inner) for inner in command.commands]
         return GroupCommand(name=command.name, help=command.help, subcommands=below)
-    arguments = [Arg(each.names, **each.options) for each in command.arguments]  # type: ignore[no-untyped-call]
+    arguments = [Arg(given.names, **given.options) for given in command.arguments]  # type: ignore[no-untyped-call]
     return ActionCommand(
         name=command.name, help=command.help, func=_caller(command.run), args=arguments
     )

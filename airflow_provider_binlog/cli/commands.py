@@ -225,8 +225,8 @@ def _find_passwords(arguments: Iterable[object]) -> list[str]:
     texts = (
         text for value in arguments for text in (value if isinstance(value, list) else [value])
     )
-    found = (_PASSWORD.match(text) for text in texts if isinstance(text, str))
-    passwords = {match[1] for match in found if match is not None}
+    matches = (_PASSWORD.match(text) for text in texts if isinstance(text, str))
+    passwords = {match[1] for match in matches if match is not None}
     # As a path and as the text of an error have them.
     passwords |= {re.sub("/+", "/", password) for password in passwords}
     passwords |= {" ".join(password.split()) for password in passwords}

@@ -1,4 +1,4 @@
-"""What SOURCE means: binlog files, the address of a server, or an Airflow connection.
+"""The argument SOURCE: binlog files, the address of a server, or an Airflow connection.
 
 Files are named by paths, folders, globs, and URLs of any file system of fsspec's.
 """
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.transport.files.content import BinaryFile
 
 
-# Where an address may stand whose password no list of processes is to show.
+# An address in a file or variable: its password is in no list of processes.
 _IN_FILE, _IN_VARIABLE = "@", "env:"
 
 
@@ -126,11 +126,11 @@ def _names_files(source: str) -> bool:
 
 
 def _find_files(source: Sequence[str]) -> BinlogFiles:
-    """Return the files in the order in which they were given, those of a folder in the log's."""
-    found: dict[str, Callable[[str], BinaryFile]] = {}
+    """Return the files in the given order, the files of a folder in the order of the log."""
+    openers: dict[str, Callable[[str], BinaryFile]] = {}
     for location in source:
-        found |= _find(location)
-    return BinlogFiles(tuple(found), (), lambda path: found[path](path), as_given=True)
+        openers |= _find(location)
+    return BinlogFiles(tuple(openers), (), lambda path: openers[path](path), as_given=True)
 
 
 def _find(location: str) -> dict[str, Callable[[str], BinaryFile]]:
@@ -140,11 +140,11 @@ def _find(location: str) -> dict[str, Callable[[str], BinaryFile]]:
     is_glob = is_pattern(path.name) and not path.exists()
     if "://" not in location and not path.is_dir() and not is_glob:
         return {location: open_local}
-    found = find_files(location, _reach)
-    FileBlockStream(found.paths)  # which refuses files between which one is missing
-    if found.ignored:
-        sys.stderr.write(f"note: skipped: {', '.join(found.ignored)}\n")
-    return dict.fromkeys(found.paths, found.open)
+    files = find_files(location, _reach)
+    FileBlockStream(files.paths)  # refuses a gap in the numbers of the files
+    if files.ignored:
+        sys.stderr.write(f"note: skipped: {', '.join(files.ignored)}\n")
+    return dict.fromkeys(files.paths, files.open)
 
 
 def _reach(location: str) -> tuple[Any, str]:

@@ -1,4 +1,4 @@
-"""`rows --verify`: read all of a log as capture does, and print what was seen.
+"""`rows --verify`: read all of a log as capture does, and print counts and refusals.
 
 The rows are decoded, by the same code as in capture, and counted. What capture would refuse is
 noted, and reading continues: after a refused event with the next transaction, without a table that
@@ -55,7 +55,7 @@ _REFUSALS_MAX = 100
 
 
 def verify(chosen: Range, tables: Sequence[str] | None) -> None:
-    """Read a range, and print what it holds.
+    """Read a range, and print its counts and refusals.
 
     Raises:
         UnsupportedError: Something in it would be refused.
@@ -100,10 +100,10 @@ def _read(chosen: Range, verifier: Verifier) -> Verifier:
 
 @dataclass
 class _Span:
-    """How far the reading has come.
+    """The part of a log that was read.
 
     Attributes:
-        first, last: Where the first event begins and the last one ends.
+        first, last: Start of the first event and end of the last one.
         earliest, latest: Of all timestamps, seconds since 1970; 0 where there is none.
     """
 
@@ -131,14 +131,14 @@ class Verifier:
     """Reads a range from a transaction boundary on, past whatever would be refused.
 
     Attributes:
-        refusals: What would be.
+        refusals: Errors of capture.
         reader: Reads the range.
     """
 
     def __init__(
         self, chosen: Range, tables: TableFilter, server: ServerSchemas, facts: RangeFacts
     ) -> None:
-        """Begin a range.
+        """Create the reader of a range.
 
         Args:
             chosen: The range.
@@ -184,18 +184,18 @@ class Verifier:
             self._rows.add(captured, self.reader.schemas.refused)
 
     def report(self) -> Iterator[str]:
-        """Yield what was seen, line by line."""
+        """Yield counts and refusals, line by line."""
         span, reader = self._span, self.reader
         yield f"read      {len(span.files)} files, {span.bytes} bytes: {span.first} to {span.last}"
         yield f"time      {_moment(span.earliest)} to {_moment(span.latest)} UTC"
         yield f"executed  {reader.executed or '-'}"
         yield f"events    {reader.events.total()}"
-        for code, count in sorted(reader.events.items(), key=lambda each: (-each[1], each[0])):
+        for code, count in sorted(reader.events.items(), key=lambda item: (-item[1], item[0])):
             yield f"  {event_name(code):<30}{count:>12}"
         yield from self._rows.lines()
-        for each in reader.in_doubt:
-            names = ", ".join(".".join(name) for name in each.tables)
-            yield f"prepared  {each.xid} at {each.file}:{each.offset}, in doubt: {names or '-'}"
+        for xa in reader.in_doubt:
+            names = ", ".join(".".join(name) for name in xa.tables)
+            yield f"prepared  {xa.xid} at {xa.file}:{xa.offset}, in doubt: {names or '-'}"
         yield f"refused   {self.refusals.count}"
         yield from self.refusals.lines()
         skipped = self._rows.skipped.copy()
@@ -217,7 +217,7 @@ class _Table:
 
     Attributes:
         layout: How its rows are decoded; None where they cannot be.
-        error: Why capture would refuse them, whether or not they can be decoded.
+        error: Why capture would refuse the rows, whether or not they can be decoded.
         refused: How many of its events could not be decoded.
     """
 
@@ -255,7 +255,7 @@ class RowCounts:
             self._decode(captured, table, captured.events[captured.table == index])
 
     def _decode(self, captured: CapturedBlock, table: _Table, events: Events) -> None:
-        """Decode the rows of a table in a block, and count them."""
+        """Decode and count the rows of a table in a block."""
         if table.error is not None:
             self._refuse(captured, table, events, table.error)
         while len(events) and table.layout is not None and table.refused < _REFUSALS_MAX:

@@ -1,4 +1,4 @@
-"""What our tasks share: run name, time, mapped tasks, asset events, template fields."""
+"""Shared by all tasks: run name, time, mapped tasks, asset events, template fields."""
 
 from __future__ import annotations
 

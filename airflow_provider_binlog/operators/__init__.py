@@ -1,1 +1,1 @@
-"""The tasks of the main job: extract, merge, checkpoint."""
+"""Operators: archive, extract, backlog, snapshot, merge, checkpoint."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class BinlogArchiveOperator(RendersObjects, BaseOperator):
-    """Copy the binlog files that a server writes no more, as they are, compressed with zstd.
+    """Copy the closed binlog files of a server unchanged, compressed with zstd.
 
     Files that are in the archive already are not read again. The checksum of every event is
     verified, and the length of every file. A
@@ -49,7 +49,7 @@ class BinlogArchiveOperator(RendersObjects, BaseOperator):
         self.archive_path = archive_path
 
     def execute(self, context: Context) -> dict[str, Any]:  # noqa: ARG002  Airflow's signature
-        """Copy what is new; see the class.
+        """Copy files that are not archived yet; see the class.
 
         Raises:
             AirflowFailException: A retry would fail for the same reason.
@@ -72,15 +72,15 @@ class BinlogArchiveOperator(RendersObjects, BaseOperator):
             with closing(log.connect()) as connection:
                 logs = queries.binary_logs(connection)
             files, size = [], 0
-            for each in archive_log(
+            for copy in archive_log(
                 logs,
                 log,
                 open_store(self.archive_path),
                 created=lambda position: file_created(log.connect, flavor, position),
             ):
-                self.log.info("%s: archived %s, %d bytes", source.name, each.file, each.bytes)
-                files.append(each.file)
-                size += each.bytes
+                self.log.info("%s: archived %s, %d bytes", source.name, copy.file, copy.bytes)
+                files.append(copy.file)
+                size += copy.bytes
         return {
             "source": source.name,
             "archive_path": self.archive_path,

@@ -55,9 +55,9 @@ if TYPE_CHECKING:
 class BinlogPlanOperator(RendersObjects, BaseOperator):
     """Divide what lies between the checkpoint and the end of the log into sub-ranges.
 
-    A :class:`BinlogSubRangeOperator` that is mapped over them stages them at the same time, and a
-    :class:`BinlogCommitOperator` makes one manifest of them. The log is read once for the plan: its
-    statements, transactions and table maps, but no rows.
+    A :class:`BinlogSubRangeOperator` that is mapped over the sub-ranges stages them at the same
+    time, and a :class:`BinlogCommitOperator` makes one manifest of all. The log is read once for
+    the plan: its statements, transactions and table maps, but no rows.
 
     Returns a list with ``{"plan", "number", "server_id"}`` of each sub-range. Skips if there is
     nothing to stage.
@@ -155,15 +155,15 @@ class BinlogPlanOperator(RendersObjects, BaseOperator):
 
 
 class BinlogSubRangeOperator(EngineOperator):
-    """Stage one sub-range of a backlog; with ``engine="spark"`` all of them.
+    """Stage one sub-range of a backlog; with ``engine="spark"`` all sub-ranges.
 
     Map it over what the :class:`BinlogPlanOperator` returned. A retry stages its sub-range again,
     unless an earlier try finished it.
 
     With ``engine="spark"`` it is one task: it submits an application that stages each sub-range in
-    a Spark task of its own. A retry stages those that are missing.
+    a Spark task of its own. A retry stages the missing sub-ranges.
 
-    Returns ``{"plan", "number", "rows", "changes"}``, with ``engine="spark"`` a list of them.
+    Returns ``{"plan", "number", "rows", "changes"}``, with ``engine="spark"`` a list of such.
 
     :param source: As the plan has it; its ``files`` may be copies of the server's. (templated)
     :param staging_path: As the plan has it. (templated)

@@ -27,7 +27,7 @@ class BinlogCheckpointOperator(BaseOperator):
     In a DAG that stages and merges, it follows the merge; if other DAGs merge what one DAG stages,
     it follows the extract. Neither loses changes: a merge relies on the applied mark of its own
     tables. The task does nothing if the checkpoint covers what was staged already, and fails if it
-    is elsewhere than the extract found it.
+    is not where the extract has read it.
 
     Returns the checkpoint's ``{"source", "position", "sequence"}``.
 
@@ -54,7 +54,7 @@ def move_checkpoint(staged: Mapping[str, Any], *, saved_by: str) -> tuple[str, C
     """Move a checkpoint past what was staged; return the source's name, and the checkpoint.
 
     Raises:
-        CheckpointError: It cannot be read, or is not where the extract found it.
+        CheckpointError: It cannot be read, or was moved since the extract.
         ConfigurationError: `staged` is not what an extract returned.
     """
     source, expected, new = read_staged(staged, saved_by=saved_by)
@@ -64,7 +64,7 @@ def move_checkpoint(staged: Mapping[str, Any], *, saved_by: str) -> tuple[str, C
 
 
 def read_staged(staged: Mapping[str, Any], *, saved_by: str) -> tuple[str, Checkpoint, Checkpoint]:
-    """Return the source's name, the checkpoint that the extract found, and the one to save.
+    """Return the source's name, the checkpoint before the extract, and the one to save.
 
     Raises:
         ConfigurationError: `staged` is not what an extract returned.

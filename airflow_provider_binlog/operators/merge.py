@@ -251,10 +251,10 @@ class BinlogMergeOperator(RendersObjects, SparkSubmitOperator):
         return result
 
     def _move_checkpoint(self, context: Context) -> None:
-        """Move the checkpoint past what was staged: the task that should do it does not run.
+        """Move the checkpoint past what was staged, in place of the task that does not run now.
 
         Raises:
-            CheckpointMovedError: It is not where the extract found it.
+            CheckpointMovedError: It was moved since the extract.
         """
         if "checkpoint" in self.staged:
             move_checkpoint(self.staged, saved_by=name_run(context))

@@ -1,4 +1,4 @@
-"""Stage a table's rows as they are now, read with SELECT."""
+"""Stage the present rows of a table, read with SELECT."""
 
 from __future__ import annotations
 
@@ -191,13 +191,13 @@ class BinlogSnapshotOperator(EngineOperator):
     def _read_on_spark(
         self, source: BinlogSource, settings: ConnectionSettings, plan: SnapshotPlan
     ) -> None:
-        """Let executors read the chunks of a plan that are not read yet."""
+        """Read the remaining chunks of a plan on executors."""
         from airflow_provider_binlog.executors.job import ChunkWork, Job
         from airflow_provider_binlog.snapshot import SnapshotFiles
 
         files = SnapshotFiles(open_store(self.staging_path), source.name)
         numbers = range(plan.chunk_count)
-        missing = [each for each in numbers if files.find_record(plan.id, each) is None]
+        missing = [number for number in numbers if files.find_record(plan.id, number) is None]
         if not missing:
             return
         parallelism = min(self.parallelism, len(missing))
@@ -214,7 +214,7 @@ class BinlogSnapshotOperator(EngineOperator):
             rows_per_second_max=None if rows is None else rows / parallelism,
             threads_running_max=None if threads is None else int(threads),
             replica_lag_max=throttle.replica_lag_max and float(throttle.replica_lag_max),
-            replicas=tuple(BinlogHook(each).settings for each in self.replica_conn_ids),
+            replicas=tuple(BinlogHook(conn_id).settings for conn_id in self.replica_conn_ids),
         )
         staging = locate(self.staging_path)
         self.run_on_spark(
@@ -247,7 +247,7 @@ class BinlogSnapshotOperator(EngineOperator):
                 reader,
                 on_progress=partial(self._log_progress, source.name),
             )
-        # Whoever reads the last chunk finds all of them: a record is there once it is written.
+        # The task that reads the last chunk sees all records: a written record is visible.
         if files.is_read(plan):
             return self._describe(complete_snapshot(plan, files), source.name)
         return {
@@ -279,7 +279,7 @@ class BinlogSnapshotOperator(EngineOperator):
 
 @contextmanager
 def _naming_shared_plan() -> Iterator[None]:
-    """Add to errors that no try of this task mends what does: the plan is that of all tasks."""
+    """Add the repair to errors that no retry of one task mends: all tasks share the plan."""
     try:
         yield
     except (ServerChangedError, TableAlteredError) as error:

@@ -1,1 +1,1 @@
-"""Is there anything to do?"""
+"""Sensors on the log of a source."""

@@ -82,7 +82,7 @@ class BinlogPositionSensor(RendersObjects, BaseSensorOperator):
         return self._succeed_or_defer(context)
 
     def execute_complete(self, context: Context, event: dict[str, str]) -> Any:
-        """Query again: the trigger's answer may be out of date, and an error is raised here."""
+        """Query again: the event of the trigger is only a hint, and errors are raised here."""
         self.log.info("Woken by the triggerer: %s", event)
         return self._succeed_or_defer(context)
 
@@ -97,17 +97,17 @@ class BinlogPositionSensor(RendersObjects, BaseSensorOperator):
             source = read_source(self.source)
             with naming_repairs(source, self.staging_path):
                 state = self._read_state(source)
-        end, found = state.log_end, _describe(source, state)
+        end, described = state.log_end, _describe(source, state)
         if state.has_work:
             where = f"the first run, from {state.start or source.start}"
             if state.checkpoint is not None:
                 where = f"the checkpoint is at {state.checkpoint}"
             self.log.info("%s: the log ends at %s; %s", source.name, end, where)
-            return PokeReturnValue(is_done=True, xcom_value=found)
+            return PokeReturnValue(is_done=True, xcom_value=described)
         self.log.info("%s: nothing new, the log still ends at %s", source.name, end)
         if self.when_nothing_new == "skip":
             raise AirflowSkipException(f"nothing new: the log still ends at {end}")
-        return PokeReturnValue(is_done=False, xcom_value=found)
+        return PokeReturnValue(is_done=False, xcom_value=described)
 
     def _read_state(self, source: BinlogSource) -> SourceState:
         check_choice(WhenNothingNew, self.when_nothing_new, "when_nothing_new")
@@ -133,7 +133,7 @@ class BinlogPositionSensor(RendersObjects, BaseSensorOperator):
                 raise
             with closing(connect()) as connection:
                 here, end = queries.identify(connection), queries.log_end(connection)
-            # A log that was reset is lost, that of another server is elsewhere.
+            # A reset log is lost; the log of another server may still be readable there.
             if isinstance(error, ForeignPositionError) and here != saved.identity:
                 raise
             self.log.warning(

@@ -60,7 +60,7 @@ _Value = TypeVar("_Value")
 
 @dataclass(frozen=True, kw_only=True)
 class SnapshotPlan:
-    """A snapshot that is being taken.
+    """The plan of a snapshot.
 
     Attributes:
         id, identity, database, table, schema, where: As in `SnapshotManifest`.
@@ -97,7 +97,7 @@ class SnapshotPlan:
         return self.database, self.table
 
     def serves(self, request: SnapshotRequest) -> bool:
-        """Whether it is the plan of a run's request: an author may correct that, and try again."""
+        """Whether the plan is that of a request, which an author may have corrected since."""
         policies = Policies(self.zero_dates, self.invalid_text)
         return (
             (self.name, self.created_by) == (request.name, request.created_by)
@@ -138,11 +138,11 @@ class SnapshotFiles:
         self._list_plans: Callable[[], Mapping[str, Sequence[str]]] = self._list_folders
 
     def listed_once(self) -> SnapshotFiles:
-        """Return the same for one table after the other: all ids are listed when first wanted."""
-        found = SnapshotFiles(self.store, self._source)
-        found._list_snapshots = cache(found._list_snapshots)
-        found._list_plans = cache(found._list_folders)
-        return found
+        """Return the same files, whose ids are listed once, for one table after the other."""
+        files = SnapshotFiles(self.store, self._source)
+        files._list_snapshots = cache(files._list_snapshots)
+        files._list_plans = cache(files._list_folders)
+        return files
 
     def key(self, path: str) -> str:
         """Return the key of a path below the source's folder."""
@@ -151,12 +151,12 @@ class SnapshotFiles:
     def new_id(self, name: TableName, now: datetime) -> str:
         """Return the id of a new snapshot of a table, planned at a time that has a zone.
 
-        It follows those that there are, also if a worker's clock was ahead when they were planned:
-        a merge loads the snapshot of the greatest id.
+        It follows all earlier ids, also if a worker's clock was ahead: a merge loads the snapshot
+        of the greatest id.
         """
         # A table that was adopted has a manifest alone.
-        known = [*self._planned(name), *self._list_snapshots().ids_of(name)]
-        newest = max(map(planned_at, known), default=None)
+        ids = [*self._planned(name), *self._list_snapshots().ids_of(name)]
+        newest = max(map(planned_at, ids), default=None)
         if newest is not None and newest >= now:
             # Two tasks may begin at the same time.
             now = newest + timedelta(microseconds=1 + secrets.randbelow(_MICROSECONDS))
@@ -206,7 +206,7 @@ class SnapshotFiles:
         self._write(plan, _PLAN, _plan_path(plan.id))
 
     def delete_unfinished(self, name: TableName, *, before: datetime) -> list[str]:
-        """Delete what the snapshots of a table left that were never completed; return their ids.
+        """Delete the files of incomplete snapshots of a table; return the ids.
 
         Args:
             name: Database and table.

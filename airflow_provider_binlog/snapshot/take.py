@@ -17,10 +17,7 @@ from airflow_provider_binlog.snapshot.bounds import find_bounds
 from airflow_provider_binlog.snapshot.chunk import ChunkReader, describe_table, read_chunk
 from airflow_provider_binlog.snapshot.plan import SnapshotFiles, SnapshotPlan
 from airflow_provider_binlog.snapshot.request import wait_until_idle
-from airflow_provider_binlog.snapshot_manifest import (
-    SnapshotManifest,
-    snapshot_path,
-)
+from airflow_provider_binlog.snapshot_manifest import SnapshotManifest, snapshot_path
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
 from airflow_provider_binlog.transport.server.consistent_read import (
     gtids_at,
@@ -44,7 +41,7 @@ if TYPE_CHECKING:
 
 _ROUNDS_MAX = 5
 _KEPT = timedelta(days=7)
-"""What a snapshot left that was not completed is kept for so long: a task may still be at it."""
+"""Files of an incomplete snapshot are kept for so long: a task may still read its chunks."""
 
 
 @dataclass(frozen=True)
@@ -62,12 +59,12 @@ class TakenSnapshot:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a snapshot is read.
+    """Progress of reading a snapshot.
 
     Attributes:
         chunks: How many chunks are read.
-        chunk_count: Of so many.
-        rows: How many rows they have.
+        chunk_count: How many there are.
+        rows: How many rows the read chunks have.
     """
 
     chunks: int
@@ -148,7 +145,7 @@ def begin_snapshot(
         store: Where the plan is.
         renew: Whether a new plan is made in any case.
         on_wait: Called with the reason while the server is too busy to find bounds.
-        files: Those of the source in the store, if others need them, too.
+        files: Those of the source in the store, where the caller has them.
 
     Raises:
         ServerSetupError: The log lacks the changes of the table's database.
@@ -158,11 +155,11 @@ def begin_snapshot(
         UnsupportedError: A column's type is not staged, or it is a view.
     """
     files = files or SnapshotFiles(store, request.source_name)
-    found = None if renew else files.find_plan(request)
-    if found is not None and files.find_manifest(found.id) is not None:
-        return found
-    plan = _plan(request, connect, files, found, on_wait)
-    if plan is not found:
+    stored = None if renew else files.find_plan(request)
+    if stored is not None and files.find_manifest(stored.id) is not None:
+        return stored
+    plan = _plan(request, connect, files, stored, on_wait)
+    if plan is not stored:
         files.write_plan(plan)
         before = datetime.fromisoformat(plan.created_at) - _KEPT
         files.delete_unfinished(request.name, before=before)
@@ -173,10 +170,10 @@ def _plan(
     request: SnapshotRequest,
     connect: Connect,
     files: SnapshotFiles,
-    found: SnapshotPlan | None,
+    stored: SnapshotPlan | None,
     on_wait: Callable[[str], None],
 ) -> SnapshotPlan:
-    """Return the plan of a snapshot as the table is now: the one that was found if it serves."""
+    """Return the plan of a snapshot as the table is now: the stored plan if it serves."""
     now = datetime.now(UTC)
     with open_read(connect, request.name, exact=False) as read:
         table, low = describe_table(read, request.name, request.policies), read.low
@@ -185,8 +182,8 @@ def _plan(
         check_databases(connection, request.name[0].__eq__, request.name[:1])
         identity = identify(connection)
         here = (identity, table.schema, table.key.order)
-        if found is not None and (found.identity, found.schema, found.order) == here:
-            return found
+        if stored is not None and (stored.identity, stored.schema, stored.order) == here:
+            return stored
         chunk_rows = max(1, request.chunk_bytes // row_bytes(connection, request.name))
         latest = ManifestLog(files.store, request.source_name).latest()
         # Equal rows cannot be replayed over rows that the log changed already.
@@ -243,9 +240,9 @@ def read_chunks(
         TableAlteredError: The table has another schema than in the plan.
         BinlogError: As `read_chunk`.
     """
-    wanted = list(numbers)
-    progress = Progress(0, len(wanted), 0)
-    for number in wanted:
+    remaining = list(numbers)
+    progress = Progress(0, len(remaining), 0)
+    for number in remaining:
         record = reader.files.find_record(plan.id, number)
         if record is None:
             record = read_chunk(plan, number, reader)
@@ -285,11 +282,11 @@ def complete_snapshot(plan: SnapshotPlan, files: SnapshotFiles) -> TakenSnapshot
     try:
         files.store.create(files.key(path), manifest.encode())
     except ConflictError:
-        # An earlier try has written it, and its answer was lost; or another process takes part.
-        found = files.find_manifest(plan.id)
-        if found is None:
+        # An earlier try wrote it and lost the answer; or another process completes it, too.
+        stored = files.find_manifest(plan.id)
+        if stored is None:
             raise
-        manifest = found
+        manifest = stored
     return TakenSnapshot(manifest, path)
 
 

@@ -1,1 +1,1 @@
-"""Whole pipelines as one call; each task in them can also be used alone."""
+"""Whole pipelines as one call."""

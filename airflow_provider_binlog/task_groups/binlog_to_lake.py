@@ -24,7 +24,7 @@ _SHARED = {
     *("where", "lock", "chunk_bytes", "engine"),
     *("max_threads_running", "max_replica_lag", "replica_conn_ids"),
 }
-"""What the plan needs to know of how the snapshots are read."""
+"""Arguments of the snapshots that the plan shares."""
 
 
 def binlog_to_lake(
@@ -45,13 +45,14 @@ def binlog_to_lake(
     """Add the tasks that keep lake tables equal to those of a server to the current DAG.
 
     ``changes``
-        Is there anything new in the server's log? If not, the run is skipped.
+        Skip the run unless there is anything new in the server's log.
     ``plan``
-        Which tables have rows that neither the lake nor the staged log has? All that existed
-        before the first run; later those that were added, and those that could not be followed.
+        Find the tables with rows that neither the lake nor the staged log has: all that existed
+        before the first run; later new ones, and those that could not be followed.
     ``snapshot``
-        Read them in mapped tasks, a large table in several. A table that fails stops nothing: the
-        next run reads it. This run fails, by ``snapshots_read``, which does nothing else.
+        Read these tables in mapped tasks, a large table in several. A table that fails stops
+        nothing: the next run reads it. This run fails, by ``snapshots_read``, which does nothing
+        else.
     ``stage``
         Stage what was logged, up to now: it contains what the snapshots may have seen.
     ``merge``

@@ -1,1 +1,1 @@
-"""Waiting for the log to grow, in the triggerer."""
+"""Triggers, which wait in the triggerer."""
