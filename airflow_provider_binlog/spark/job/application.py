@@ -60,18 +60,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         report = merge_all(spark, options, finished=_print_table)
     except Exception as error:  # noqa: BLE001  One clear line instead of two stacks.
-        known = explain(error, source=options.source, lake=options.lake)
+        explained = explain(error, source=options.source, lake=options.lake)
         report = Report(
             options.source,
             options.through or 0,
             [],
             time.monotonic() - started,
-            str(known),
-            known.retryable,
+            str(explained),
+            explained.retryable,
         )
     # Under spark-submit both streams come out as stdout: the report stays the last line.
-    for each in report.held:
-        line = f"{each.table}: {each.status}: {each.reason}"
+    for table in report.held:
+        line = f"{table.table}: {table.status}: {table.reason}"
         print(f"not merged: {line}", file=sys.stderr, flush=True)
     if report.unmatched:
         globs = ", ".join(report.unmatched)
@@ -107,7 +107,7 @@ def _print_table(report: TableReport) -> None:
 
 
 def _failures(report: Report) -> list[str]:
-    tables = [f"{each.table}: {each.error}" for each in report.tables if each.error is not None]
+    tables = [f"{table.table}: {table.error}" for table in report.tables if table.error is not None]
     return tables if report.error is None else [report.error, *tables]
 
 

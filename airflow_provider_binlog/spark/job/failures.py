@@ -1,4 +1,4 @@
-"""Turns what Spark, Delta and Iceberg raise into our errors: in particular who lost a race."""
+"""Translate what Spark, Delta and Iceberg raise into our errors: in particular commit conflicts."""
 
 from __future__ import annotations
 

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.spark.target.state import TargetState
 
 
+TO_ADOPT = "it is to be adopted, and a snapshot has to replace its rows: take one of its table"
+"""Why a table is held whose lake table someone else made, and that has no snapshot yet."""
+
+
 class Coverage(NamedTuple):
     """What a table needs of the staged log, and why it is not merged.
 
@@ -87,6 +91,25 @@ def check_manifests(
             manifest=f"{folder}/{missing:016d}.json",
             applied=applied,
         )
+
+
+def find_snapshot_hold(
+    name: TableName, state: TargetState | None, log: TableLog, *, unloaded: str
+) -> Hold | None:
+    """Return that a table without a lake table waits for its snapshot; None if it need not.
+
+    It need not where the log has every row of it.
+
+    Args:
+        name: Database and table.
+        state: Its lake table; None if there is none.
+        log: The manifests that are new.
+        unloaded: Why its newest snapshot is not loaded; empty if there is no newer one.
+    """
+    holdings = log.holdings(name, since=0)
+    id_ = holdings[-1].table if holdings else None
+    is_complete = id_ is not None and log.created(id_) is not None
+    return None if not unloaded or state is not None or is_complete else Hold("loading", unloaded)
 
 
 def check_named(tables: Iterable[LakeTable], log: TableLog, now: Progress) -> None:

@@ -157,9 +157,9 @@ def merge_into(
 def _delete_ended(run: MergeRun, tables: Iterable[LakeTable]) -> None:
     """Delete the notes of merges that cannot commit any more, now that their tables were read."""
     read = {table.name for table in tables if table.is_read}
-    for each in run.start.running:
-        if each.has_ended and each.tables <= read:
-            run.files.delete(each.path)
+    for merge in run.start.running:
+        if merge.has_ended and merge.tables <= read:
+            run.files.delete(merge.path)
 
 
 def open_lake(spark: SparkSession, options: MergeOptions, files: SourceFiles) -> Lake[SourceRows]:

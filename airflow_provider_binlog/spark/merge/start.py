@@ -146,7 +146,7 @@ class MergeStart:
     @property
     def noted(self) -> set[TableName]:
         """The tables of the merges that run or were killed."""
-        return {name for each in self.running for name in each.tables}
+        return {name for merge in self.running for name in merge.tables}
 
     def idle_report(self, seconds: float) -> Report:
         """Return the report of a merge that has nothing to do."""
@@ -154,7 +154,7 @@ class MergeStart:
         return Report(
             self.options.source,
             self.through,
-            [self._report_held(each) for each in held],
+            [self._report_held(name) for name in held],
             seconds,
             unmatched=self.find_unmatched(self.staged, self.before.excluded),
             stop=self.before.stop,
@@ -188,10 +188,10 @@ class MergeStart:
 
 
 def read_start(files: ReadFiles, options: MergeOptions) -> MergeStart:
-    """Return what a merge finds in the staged files.
+    """Read the staged files, as far as they say whether there is anything to do.
 
     Raises:
-        ManifestError: The progress file is not one of ours, or is newer than all manifests.
+        ManifestError: The progress is newer than all manifests.
     """
     folder = progress_folder(options.format, options.lake, options.table_options)
     loaded = load_progress(files, folder)

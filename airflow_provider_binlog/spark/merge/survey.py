@@ -6,15 +6,18 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.errors import ManifestError, MergeError
 from airflow_provider_binlog.spark.job.report import TableReport
-from airflow_provider_binlog.spark.merge.coverage import check_manifests, find_coverage
+from airflow_provider_binlog.spark.merge.coverage import (
+    TO_ADOPT,
+    check_manifests,
+    find_coverage,
+    find_snapshot_hold,
+)
 from airflow_provider_binlog.spark.merge.lake_table import LakeTable
 from airflow_provider_binlog.spark.merge.renamed_table import take_rows_along
 from airflow_provider_binlog.spark.plan.lifecycle import find_replacement, followed_by
 from airflow_provider_binlog.spark.plan.table_log import TableLog, check_contiguous
 from airflow_provider_binlog.spark.reload.table_reload import (
     find_reload,
-    hold_foreign,
-    hold_waiting,
     is_adopted,
 )
 from airflow_provider_binlog.spark.staged.manifests import (
@@ -23,6 +26,7 @@ from airflow_provider_binlog.spark.staged.manifests import (
     sequence_reset_error,
 )
 from airflow_provider_binlog.spark.target.properties import check_owner, clear_ownership, is_foreign
+from airflow_provider_binlog.spark.target.state import Hold
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -39,9 +43,9 @@ class StagedLog:
     """The manifests of a source: each is read once, however many tables need it.
 
     Args:
-        files: Where they are.
-        newest: Those that are new.
-        last: Number of the last one before them.
+        files: The staged files of the source.
+        newest: The manifests that are new.
+        last: Number of the last manifest before the new ones.
     """
 
     def __init__(self, files: ReadFiles, newest: TableLog, last: int) -> None:
@@ -81,9 +85,9 @@ class StagedLog:
             number -= 1
 
     def _read(self, numbers: range) -> list[Manifest]:
-        missing = [each for each in numbers if each not in self._manifests]
+        missing = [number for number in numbers if number not in self._manifests]
         self._manifests |= zip(missing, read_manifests(self._files, missing), strict=True)
-        return [self._manifests[each] for each in numbers]
+        return [self._manifests[number] for number in numbers]
 
 
 def read_needed_log(staged: StagedLog, start: MergeStart, tables: Sequence[LakeTable]) -> TableLog:
@@ -102,20 +106,20 @@ def read_needed_log(staged: StagedLog, start: MergeStart, tables: Sequence[LakeT
                 )
             except ManifestError as error:
                 table.fail(error)
-    first = min((each.first_needed for each in tables if each.is_merged), default=last + 1)
+    first = min((table.first_needed for table in tables if table.is_merged), default=last + 1)
     log = staged.since(first)
     if not log.manifests:
         return log
-    found = (
+    replaced = (
         find_replacement(
             table.name, log, first=table.first_needed, followed=followed_by(table.state)
         )
         for table in tables
         if table.is_merged
     )
-    begin = min((each for each in found if each is not None), default=log.first)
+    start_of_replaced = min((number for number in replaced if number is not None), default=first)
     try:
-        return staged.since(min(begin, log.first))
+        return staged.since(min(start_of_replaced, log.first))
     except ManifestError:
         # Whoever deleted old ones has the tables refused that need them.
         return log
@@ -136,7 +140,7 @@ def survey_tables(run: MergeRun, log: TableLog, now: Progress) -> list[LakeTable
             if state is not None and adopts and is_foreign(state, source=source, name=name):
                 table.is_foreign, state = True, clear_ownership(state)
             elif state is not None:
-                # Before its applied mark is believed.
+                # The applied mark of a table with another owner has no meaning.
                 check_owner(target, state, source=source, servers=now.servers, name=name)
             table.state, table.is_read = state, True
         except Exception as error:  # noqa: BLE001  It is reported, and fails the job at its end.
@@ -150,20 +154,24 @@ def survey_tables(run: MergeRun, log: TableLog, now: Progress) -> list[LakeTable
 def find_needs(
     run: MergeRun, tables: Sequence[LakeTable], staged: StagedLog, now: Progress
 ) -> None:
-    """Find out from where on each table needs the log, and whether it is merged at all."""
+    """Decide which manifests each table needs, and whether it is merged at all."""
     needed: dict[TableName, Exception] = {}
     newest, newest_staged = staged.newest, max(run.start.present, default=0)
     for table in tables:
         if table.is_merged:
             _find_reload(run, table, staged, now)
-            hold_foreign(table)
+        if table.is_followed and table.is_foreign:
+            table.hold = Hold("loading", table.unloaded or TO_ADOPT)
         if table.is_followed:
             needed |= take_rows_along(run, table, staged)
         if table.is_followed:
             _check_numbers(run, table, newest_staged)
         if table.is_followed:
             _cover(run, table, newest, now)
-        hold_waiting(table, newest)
+        if table.report.error is None:
+            unloaded = table.unloaded
+            waits = find_snapshot_hold(table.name, table.state, newest, unloaded=unloaded)
+            table.hold = waits or table.hold
     for table in tables:
         if table.is_followed and table.name in needed:
             # The next merge copies its rows: they have to be those from before the rename.

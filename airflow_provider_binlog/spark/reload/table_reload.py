@@ -37,9 +37,6 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.staging.snapshots import Snapshots
 
 
-_TO_ADOPT = "it is to be adopted, and a snapshot has to replace its rows: take one of its table"
-
-
 def find_reload(
     table: LakeTable,
     snapshots: Snapshots,
@@ -209,22 +206,3 @@ def _check_foreign(target: str, state: TargetState, snapshot: SnapshotManifest) 
             "target",
             target=target,
         )
-
-
-def hold_foreign(table: LakeTable) -> None:
-    """Leave a table alone whose lake table is to be adopted, until its snapshot is loaded."""
-    if table.is_foreign and table.is_followed:
-        table.hold = Hold("loading", table.unloaded or _TO_ADOPT)
-
-
-def hold_waiting(table: LakeTable, newest: TableLog) -> None:
-    """Leave a table alone that there is no lake table of, and whose snapshot is not loaded.
-
-    Unless the log has every row of it.
-    """
-    holdings = newest.holdings(table.name, since=0)
-    id_ = holdings[-1].table if holdings else None
-    is_complete = id_ is not None and newest.created(id_) is not None
-    waits = table.unloaded and table.state is None and table.report.error is None
-    if waits and not is_complete:
-        table.hold = Hold("loading", table.unloaded)

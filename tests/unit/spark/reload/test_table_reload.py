@@ -12,15 +12,19 @@ from airflow_provider_binlog.position import Position
 from airflow_provider_binlog.schema import CreateTable, DropTable, RenameTable
 from airflow_provider_binlog.snapshot_manifest import snapshot_path
 from airflow_provider_binlog.spark.job.report import TableReport
-from airflow_provider_binlog.spark.merge.coverage import check_named, find_coverage
+from airflow_provider_binlog.spark.merge.coverage import (
+    check_named,
+    find_coverage,
+    find_snapshot_hold,
+)
 from airflow_provider_binlog.spark.merge.lake_table import LakeTable
 from airflow_provider_binlog.spark.merge.progress import Progress, TableProgress
 from airflow_provider_binlog.spark.merge.survey import StagedLog
 from airflow_provider_binlog.spark.plan.planner import plan_table
 from airflow_provider_binlog.spark.plan.table_log import TableLog
-from airflow_provider_binlog.spark.reload.table_reload import find_reload, hold_waiting
+from airflow_provider_binlog.spark.reload.table_reload import find_reload
 from airflow_provider_binlog.spark.target.mark import Contents, Mark
-from airflow_provider_binlog.spark.target.state import WITHOUT_BEGINNING
+from airflow_provider_binlog.spark.target.state import WITHOUT_BEGINNING, Hold
 from airflow_provider_binlog.staging.snapshots import Snapshots
 from airflow_provider_binlog.table_options import TableOptions
 from tests.unit.spark.history import IDENTITY
@@ -107,11 +111,13 @@ def test_the_log_has_to_reach_the_snapshot() -> None:
     assert found.unloaded == (
         f"snapshot {ID} is not loaded yet: the staged log has not reached binlog.000001:5001 yet"
     )
-    hold_waiting(found, TableLog([]))
-    assert (found.report.status, found.report.reason) == ("loading", found.unloaded)
-    complete = find(a_table(), snapshot(high=Position(LOG, 5001)))
-    hold_waiting(complete, TableLog([manifest(4, table([(4010, 4020)], created=4))]))
-    assert complete.hold is None
+    hold = find_snapshot_hold(NAME, None, TableLog([]), unloaded=found.unloaded)
+    assert hold == Hold("loading", found.unloaded)
+    log = TableLog([manifest(4, table([(4010, 4020)], created=4))])
+    assert find_snapshot_hold(NAME, None, log, unloaded=found.unloaded) is None
+    state = a_table(OLDER).state
+    assert find_snapshot_hold(NAME, state, TableLog([]), unloaded=found.unloaded) is None
+    assert find_snapshot_hold(NAME, None, TableLog([]), unloaded="") is None
 
 
 def test_a_snapshot_whose_server_was_left_before_its_end_is_refused() -> None:
