@@ -1,4 +1,4 @@
-"""The way to Java, in few calls: one costs more than what it returns.
+"""Access to the JVM in few calls: one costs more than what it returns.
 
 The entries of a map, one by one, cost as much as a small commit. So maps are fetched as JSON, and
 classes are not looked up name by name as PySpark's `_jvm` does.
@@ -75,5 +75,5 @@ def check_catalog(session: SparkSession, name: str) -> None:
 def read_map(session: SparkSession, java_map: Any) -> dict[str, str]:
     """Return a Java map of texts."""
     mapper = java_class(session, "com.fasterxml.jackson.databind.ObjectMapper")()
-    found: dict[str, str] = json.loads(mapper.writeValueAsString(java_map))
-    return found
+    texts: dict[str, str] = json.loads(mapper.writeValueAsString(java_map))
+    return texts

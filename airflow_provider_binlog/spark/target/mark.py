@@ -1,4 +1,4 @@
-"""How much of the log a lake table contains: what is committed together with its rows."""
+"""Applied mark of a lake table: the end of the log that its rows contain, committed with them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ NOTHING = Mark()
 
 @dataclass(frozen=True)
 class Contents:
-    """What a lake table contains, as the commit of its rows says.
+    """Contents of a lake table, as the commit of its rows says.
 
     Attributes:
         mark: How much of the log.

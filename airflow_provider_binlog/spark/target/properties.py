@@ -91,34 +91,34 @@ def check_owner(
     Raises:
         MergeError: A property is missing or differs.
     """
-    found = state.properties
+    properties = state.properties
     allowed = [Owner(source, server, name).properties for server in servers]
     if not allowed:
-        any_ = found.get(IDENTITY, "")
+        any_ = properties.get(IDENTITY, "")
         allowed = [{SOURCE: source, TABLE: _name_text(name), IDENTITY: any_}]
-    same = (each for each in allowed if each[IDENTITY] == found.get(IDENTITY))
+    same = (own for own in allowed if own[IDENTITY] == properties.get(IDENTITY))
     wanted = next(same, allowed[0])
-    differs = [each for each in (TABLE, SOURCE, IDENTITY) if found.get(each) != wanted[each]]
+    differs = [name for name in (TABLE, SOURCE, IDENTITY) if properties.get(name) != wanted[name]]
     if not differs:
         return
-    is_ours = SOURCE in found
+    is_ours = SOURCE in properties
     property_ = differs[0] if is_ours else SOURCE
     repair = _REPAIRS.get(property_, _ADOPT)
     raise MergeError(
         f"the target table does not follow this table of this source: {repair}",
         target=target,
         property=property_,
-        found=found.get(property_),
+        found=properties.get(property_),
         wanted=wanted[property_],
     )
 
 
 def is_foreign(state: TargetState, *, source: str, name: TableName) -> bool:
     """Whether a lake table follows no table of any source, or this table of another one."""
-    found = state.properties
-    if not {SOURCE, IDENTITY, TABLE} & found.keys():
+    properties = state.properties
+    if not {SOURCE, IDENTITY, TABLE} & properties.keys():
         return True
-    return found.get(TABLE) == _name_text(name) and found.get(SOURCE, source) != source
+    return properties.get(TABLE) == _name_text(name) and properties.get(SOURCE, source) != source
 
 
 def clear_ownership(state: TargetState) -> TargetState:
@@ -127,7 +127,7 @@ def clear_ownership(state: TargetState) -> TargetState:
     Except for what its rows are merged by.
     """
     noted = {name for name in state.properties if name.startswith(_OURS) and name != KEY}
-    kept = {name: each for name, each in state.properties.items() if name not in noted}
+    kept = {name: value for name, value in state.properties.items() if name not in noted}
     blanks = {name: "{}" if name == FIELDS else "" for name in noted}
     return replace(state, properties=kept, blanks=blanks)
 
@@ -196,7 +196,7 @@ def new_fields_property(fields: Mapping[int, str], ids: Mapping[str, str]) -> di
         fields: Names of its columns by field id.
         ids: The ids that the format is going to give them.
     """
-    claims = {str(each): [ids[name], str(NOTHING)] for each, name in fields.items()}
+    claims = {str(id_): [ids[name], str(NOTHING)] for id_, name in fields.items()}
     return {FIELDS: json.dumps(claims)}
 
 
@@ -211,10 +211,10 @@ def fields_property(
         of_another: Whether the fields are those of another table than the property has now.
     """
     since = {field: NOTHING if of_another else state.filled_since(field) for field in fields}
-    found = {
+    claims = {
         str(field): [state.column_ids[name], str(since[field])] for field, name in fields.items()
     }
-    return {FIELDS: json.dumps(found)}
+    return {FIELDS: json.dumps(claims)}
 
 
 def claim_again(properties: Mapping[str, str], ids: Mapping[str, str]) -> dict[str, str]:
@@ -226,11 +226,11 @@ def claim_again(properties: Mapping[str, str], ids: Mapping[str, str]) -> dict[s
     """
     if FIELDS not in properties:
         return {}
-    found = {
+    claims = {
         field: [column and ids.get(column, column), str(since)]
         for field, (column, since) in read_fields(properties[FIELDS], FIELDS).items()
     }
-    return {FIELDS: json.dumps(found)}
+    return {FIELDS: json.dumps(claims)}
 
 
 def announce_fills(state: TargetState, fields: Collection[int], through: Mark) -> dict[str, str]:
@@ -243,10 +243,10 @@ def announce_fills(state: TargetState, fields: Collection[int], through: Mark) -
         fields: The field ids.
         through: The applied mark after the merge.
     """
-    known: dict[int, tuple[str | None, Mark]] = dict.fromkeys(fields, (None, through))
-    known |= {
+    claims: dict[int, tuple[str | None, Mark]] = dict.fromkeys(fields, (None, through))
+    claims |= {
         field: (column, min(since, through) if field in fields else since)
         for field, (column, since) in state.claims.items()
     }
-    found = {str(field): [column, str(since)] for field, (column, since) in known.items()}
-    return {FIELDS: json.dumps(found)}
+    pairs = {str(field): [column, str(since)] for field, (column, since) in claims.items()}
+    return {FIELDS: json.dumps(pairs)}

@@ -119,7 +119,7 @@ class TableChange(Generic[Rows]):
 
     @property
     def contents(self) -> Contents:
-        """What the commit of the rows says of the lake table."""
+        """Contents of the lake table with the commit."""
         held = (None, "") if self.before is None else (self.before.table, self.before.loaded)
         return Contents(self.mark, self.follows or held[0], self.snapshot or held[1])
 

@@ -97,7 +97,7 @@ class SourceRows:
 
 @dataclass(frozen=True)
 class Applied:
-    """What is committed with the rows: how much of the log the table contains then.
+    """Note of the commit of rows: how much of the log the table contains with it.
 
     Attributes:
         source: Name of the source.
@@ -119,7 +119,7 @@ class LakeFormat(Protocol):
 
     @property
     def settings(self) -> Mapping[str, str]:
-        """What a session needs to have set before it sees a table."""
+        """Settings that a session needs before it sees a table."""
 
     @property
     def filters(self) -> bool:

@@ -22,7 +22,7 @@ CHANGES = "binlog_changes"
 """The view the source rows are read from; each session has its own."""
 
 ORPHAN = "a change of a row that the target does not have"
-"""What a MERGE fails with that meets one."""
+"""Message of a MERGE that fails on one."""
 
 
 def merge(

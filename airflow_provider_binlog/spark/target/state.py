@@ -162,7 +162,7 @@ class TargetState:
         is_empty: Whether it certainly has no rows.
         snapshot: The format's number of this state; None for a table never written to.
         fence: The number by which the format orders the merges of a source, if it does.
-        blanks: What the properties of another source are set to, before any are believed.
+        blanks: Values that clear the properties of another source, before any are read.
         find_missing: Returns the features that the table would need for a change of its columns,
             and must not get, because its readers have to know them; None if there are none.
     """
@@ -184,7 +184,7 @@ class TargetState:
 
     @property
     def applied(self) -> Mark:
-        """How much of the log it contains."""
+        """Applied mark: how much of the log it contains."""
         return self.contents.mark
 
     @property
@@ -235,7 +235,7 @@ class TargetState:
     @property
     def fields(self) -> dict[int, str]:
         """Names of its columns by field id."""
-        names = {each: name for name, each in self.column_ids.items()}
+        names = {id_: name for name, id_ in self.column_ids.items()}
         pairs = self.claims.items()
         return {field: names[column] for field, (column, _) in pairs if column in names}
 
@@ -248,8 +248,8 @@ class TargetState:
     @property
     def copied(self) -> frozenset[str]:
         """Columns that were copied from others of another type, by their ids, and have values."""
-        known = read_copied(self.properties)
-        return known if self.contents.copied is None else known & self.contents.copied
+        copied = read_copied(self.properties)
+        return copied if self.contents.copied is None else copied & self.contents.copied
 
     @property
     def lost(self) -> frozenset[int]:
@@ -267,7 +267,7 @@ class TargetState:
 
     @property
     def claims(self) -> dict[int, tuple[str | None, Mark]]:
-        """What the property `FIELDS` says, if it is that of the table.
+        """Columns and marks by field id: the property `FIELDS`, if it is that of the table.
 
         Raises:
             MergeError: It was edited.

@@ -45,7 +45,7 @@ class CommitLog(Protocol):
 
 @dataclass(frozen=True)
 class Note:
-    """What a merge notes in its commit.
+    """Note of a merge in its commit.
 
     Attributes:
         source: Name of the source.
@@ -84,7 +84,7 @@ def find_contents(
         version: The present one.
         source: Name of the source.
         transaction: The last version of the source's transaction id; None if there is none. It is
-            believed where older commits were cleaned up, unless a RESTORE came after them.
+            effective where older commits were cleaned up, unless a RESTORE came after them.
     """
     if transaction is None:
         return Contents(NOTHING)
@@ -180,7 +180,7 @@ def _restored_version(commit: Mapping[str, Any]) -> int | None:
 
 @dataclass(frozen=True)
 class Totals:
-    """What a version of a table comes to.
+    """Totals of a table version.
 
     Attributes:
         files: How many data files it has.
@@ -194,7 +194,7 @@ class Totals:
 
 
 class DeltaCommits:
-    """What the commits of a table say of themselves; a `CommitLog`."""
+    """Provenance of the commits of a table; a `CommitLog`."""
 
     def __init__(self, session: SparkSession, snapshot: Any) -> None:
         self._class = partial(java_class, session)
@@ -220,8 +220,8 @@ class DeltaCommits:
             action = json.loads(reader.readLine() or "{}")
             if "commitInfo" not in action:
                 rest = self._class("org.apache.commons.io.IOUtils").toString(reader).splitlines()
-                found = (json.loads(line) for line in rest if '"commitInfo"' in line)
-                action = next((each for each in found if "commitInfo" in each), {})
+                actions = (json.loads(line) for line in rest if '"commitInfo"' in line)
+                action = next((own for own in actions if "commitInfo" in own), {})
         finally:
             reader.close()
         return dict(action.get("commitInfo", {}))
@@ -235,13 +235,15 @@ def check_commits(protocol: Mapping[str, Any], target: str) -> None:
     Raises:
         MergeError: It is one.
     """
-    found = [each for each in protocol.get("writerFeatures") or () if each.startswith(_MANAGED)]
-    if found:
+    managed = [
+        feature for feature in protocol.get("writerFeatures") or () if feature.startswith(_MANAGED)
+    ]
+    if managed:
         raise MergeError(
             "the commits of this Delta table are managed by its catalog: its log may lack the "
             "newest, which say what it contains. Drop the feature, or merge into another table",
             target=target,
-            features=", ".join(sorted(found)),
+            features=", ".join(sorted(managed)),
         )
 
 

@@ -1,6 +1,6 @@
 """Delta tables: the applied mark is a transaction id, which Delta commits and checks."""
 
-# ruff: noqa: SLF001  The way to the JVM is `_jvm`.
+# ruff: noqa: SLF001  PySpark has no other access to the JVM.
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class DeltaLake:
 
     @property
     def settings(self) -> dict[str, str]:
-        """What a session needs; see `LakeFormat`."""
+        """Settings of a session; see `LakeFormat`."""
         # Names without a catalog are Delta's, whichever catalog others of the cluster use.
         return {"spark.sql.defaultCatalog": "spark_catalog"}
 
@@ -206,8 +206,8 @@ class DeltaLake:
         missing = needed_features(evolution, columns=state.columns, properties=state.properties)
         if missing:
             session.sql(merge_sql.set_properties(target, missing))
-        found = self.find_state(session, target) if MAPPING in missing else None
-        if found is not None and (claims := claim_again(found.properties, found.column_ids)):
+        mapped = self.find_state(session, target) if MAPPING in missing else None
+        if mapped is not None and (claims := claim_again(mapped.properties, mapped.column_ids)):
             # Its columns had names alone, and have ids now.
             session.sql(merge_sql.set_properties(target, claims))
         for statement in alter_statements(target, state.columns, evolution):
@@ -272,9 +272,9 @@ class DeltaLake:
 
     def _find_fence(self, totals: Totals) -> int | None:
         """Return the last version of the source's transaction id; None if there is none."""
-        known = totals.transactions.iterator()
-        while known.hasNext():
-            transaction = known.next()
+        transactions = totals.transactions.iterator()
+        while transactions.hasNext():
+            transaction = transactions.next()
             if transaction.appId() == self._application:
                 return int(transaction.version())
         return None
@@ -285,8 +285,8 @@ class DeltaLake:
             return False
         path = java_class(session, "org.apache.hadoop.fs.Path")(_folder(target), "_delta_log")
         conf: Any = session._jsparkSession.sessionState().newHadoopConf()
-        found = path.getFileSystem(conf).exists(path)
-        return bool(found) and self._maybe_snapshot(session, target) is None
+        exists = path.getFileSystem(conf).exists(path)
+        return bool(exists) and self._maybe_snapshot(session, target) is None
 
     def _version(self, session: SparkSession, target: str) -> int:
         return int(self._maybe_snapshot(session, target).version())
@@ -323,7 +323,7 @@ def _folder(target: str) -> str:
 
 def supported_features(protocol: Mapping[str, Any]) -> dict[str, str]:
     """Return the table features of a protocol, as the properties that add them."""
-    return {f"{_FEATURE}{each}": _SUPPORTED for each in protocol.get("writerFeatures") or ()}
+    return {f"{_FEATURE}{feature}": _SUPPORTED for feature in protocol.get("writerFeatures") or ()}
 
 
 def needed_features(
@@ -357,12 +357,12 @@ def find_missing(
     features = needed_features(evolution, columns=columns, properties=properties)
     if not features:
         return None
-    names = " and ".join(words for each, words in _NAMES.items() if each in features)
+    names = " and ".join(words for feature, words in _NAMES.items() if feature in features)
     return MissingFeatures(names, partial(_needs_feature, features))
 
 
 def _needs_feature(features: Collection[str], action: Action) -> bool:
-    """Whether it may be for an action that a table needs one of these features."""
+    """Whether an action may be why a table needs one of these features."""
     if isinstance(action, DropField | RenameField):
         return MAPPING in features
     if isinstance(action, AlterField):

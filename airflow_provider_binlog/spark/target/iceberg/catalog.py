@@ -101,7 +101,7 @@ class IcebergLake:
 
     @property
     def settings(self) -> dict[str, str]:
-        """What a session needs; see `LakeFormat`."""
+        """Settings of a session; see `LakeFormat`."""
         # Each session would keep its own stale copy of a table for half a minute.
         return {f"spark.sql.catalog.{self._catalog}.cache-enabled": "false"}
 
@@ -277,12 +277,12 @@ def _check_commit(session: SparkSession, target: str, state: TargetState) -> Com
             snapshot that has one, also if that is the smaller one: a retry merges what is missing.
     """
     since = load_table(session, target).snapshots(until=state.snapshot)
-    marked = [each for each in since if APPLIED in each.summary]
+    marked = [snapshot for snapshot in since if APPLIED in snapshot.summary]
     if len(marked) != 1:
         raise TargetConflictError("another merge committed to the target meanwhile", target=target)
     (snapshot,) = marked
     inserted, updated, deleted = (
-        _count(snapshot.summary, each) for each in ("inserted", "updated", "deleted")
+        _count(snapshot.summary, action) for action in ("inserted", "updated", "deleted")
     )
     return Commit(
         inserted=inserted,
@@ -334,12 +334,12 @@ def _check_dependants(
         (table.partitioned_by, "is, or was, partitioned", "drop the lake table, and load"),
         (table.ordered_by, "is sorted or identified", "change that, or drop the table and load"),
     ):
-        if found := [name for name in lost if state.column_ids[name] in ids]:
+        if needed := [name for name in lost if state.column_ids[name] in ids]:
             raise MergeError(
                 f"the lake table {how} by a column that was dropped, or got another type: {repair} "
                 "it from a snapshot",
                 target=target,
-                column=",".join(found),
+                column=",".join(needed),
             )
 
 

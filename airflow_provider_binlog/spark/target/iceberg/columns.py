@@ -67,10 +67,10 @@ def copy_column(
         raise _conflict(target, name)
     transaction = table.java.newTransaction()
     transaction.updateSchema().deleteColumn(name).renameColumn(COPY, name).commit()
-    found = claim_again(table.properties, {ids[name]: ids[COPY]})
+    properties = claim_again(table.properties, {ids[name]: ids[COPY]})
     if since:
-        found |= copied_property(read_copied(table.properties) | {ids[COPY]})
-    for property_, claims in found.items():
+        properties |= copied_property(read_copied(table.properties) | {ids[COPY]})
+    for property_, claims in properties.items():
         transaction.updateProperties().set(property_, claims).commit()
     transaction.commitTransaction()
     swapped = load_table(session, target)

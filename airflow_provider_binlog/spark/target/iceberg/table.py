@@ -94,14 +94,14 @@ class IcebergTable:
         """The field ids of its columns by name."""
         parser = java_class(self._session, "org.apache.iceberg.SchemaParser")
         fields = json.loads(parser.toJson(self.java.schema()))["fields"]
-        return {str(each["name"]): str(each["id"]) for each in fields}
+        return {str(field["name"]): str(field["id"]) for field in fields}
 
     @property
     def partitioned_by(self) -> set[str]:
         """The field ids of columns that it is partitioned by, or was."""
         parser = java_class(self._session, "org.apache.iceberg.PartitionSpecParser")
-        specs = [json.loads(parser.toJson(each)) for each in self.java.specs().values()]
-        return {str(each["source-id"]) for spec in specs for each in spec["fields"]}
+        specs = [json.loads(parser.toJson(spec)) for spec in self.java.specs().values()]
+        return {str(field["source-id"]) for spec in specs for field in spec["fields"]}
 
     @property
     def ordered_by(self) -> set[str]:
@@ -109,7 +109,7 @@ class IcebergTable:
         parser = java_class(self._session, "org.apache.iceberg.SortOrderParser")
         order = json.loads(parser.toJson(self.java.sortOrder()))
         identifiers = map(str, self.java.schema().identifierFieldIds())
-        return {*identifiers, *(str(each["source-id"]) for each in order["fields"])}
+        return {*identifiers, *(str(field["source-id"]) for field in order["fields"])}
 
     @property
     def current(self) -> Snapshot | None:
@@ -143,16 +143,16 @@ class IcebergTable:
         if snapshot is None:
             return None
         parser = java_class(self._session, "org.apache.iceberg.SnapshotParser")
-        found = json.loads(parser.toJson(snapshot))
-        parent, summary = found.get("parent-snapshot-id"), found.get("summary", {})
-        read = Snapshot(found["snapshot-id"], parent, summary)
+        value = json.loads(parser.toJson(snapshot))
+        parent, summary = value.get("parent-snapshot-id"), value.get("summary", {})
+        read = Snapshot(value["snapshot-id"], parent, summary)
         return self._snapshots.setdefault(read.id, read)
 
     def _read_previous(self) -> bool:
         """Read the metadata file before the last one that was read; return whether there is one."""
         operations = self.java.operations()
         if self._previous is None:
-            self._previous = [each.file() for each in operations.current().previousFiles()]
+            self._previous = [entry.file() for entry in operations.current().previousFiles()]
         if not self._previous:
             return False
         parser = java_class(self._session, "org.apache.iceberg.TableMetadataParser")
