@@ -77,8 +77,27 @@ def record(server: Server, case: Case) -> None:
             "defaults": _defaults(query, case),
             "events": {name: _events(query, name) for name in names},
         }
-    text = json.dumps(expected, ensure_ascii=False, indent=1)
-    (target / "expected.json").write_text(text + "\n")
+    (target / "expected.json").write_text(as_text(expected))
+
+
+def as_text(expected: dict[str, Any]) -> str:
+    """Return what a server said as JSON, with a line for each row and event."""
+
+    def lines(value: Any, indent: str) -> str:
+        inner = indent + " "
+        if isinstance(value, dict):
+            items = [f"{json.dumps(key)}: {lines(item, inner)}" for key, item in value.items()]
+            return _joined("{}", items, indent)
+        if isinstance(value, list) and value and isinstance(value[0], list):
+            return _joined("[]", [json.dumps(row, ensure_ascii=False) for row in value], indent)
+        return json.dumps(value, ensure_ascii=False)
+
+    return lines(expected, "") + "\n"
+
+
+def _joined(brackets: str, items: list[str], indent: str) -> str:
+    separator = f",\n{indent} "
+    return f"{brackets[0]}\n{indent} {separator.join(items)}\n{indent}{brackets[1]}"
 
 
 def _write(server: Server, case: Case) -> None:
