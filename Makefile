@@ -30,10 +30,10 @@ help: ## What can be made.
 	@echo 'or SERVER_DSN=mysql://user:password@host:port for a server of your own.'
 
 demo: $(STAMP) ## Capture a shop's changes and merge them into lake tables, three times.
-	@$(BIN)/python -m tests.demo
+	@$(BIN)/python -m dags.demo
 
 ui: $(STAMP) ## Open the Airflow UI on the demo, with writes trickling in.
-	@$(BIN)/python -m tests.demo ui
+	@$(BIN)/python -m dags.demo ui
 
 test: $(STAMP) ## Run the tests on real servers, a real S3 server and a real Spark.
 	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal

@@ -18,10 +18,10 @@ from airflow_provider_binlog.operators.backlog import (
 )
 from airflow_provider_binlog.operators.checkpoint import BinlogCheckpointOperator
 from airflow_provider_binlog.sensors.binlog import BinlogPositionSensor
-from tests.demo.worker import Worker
 from tests.faults.tasks import Tasks
 from tests.fixtures.mysql import flush_log
 from tests.support.extract_worker import Extract
+from tests.support.worker import Worker
 
 pytestmark = [pytest.mark.server, pytest.mark.timeout(200)]
 

@@ -13,12 +13,12 @@ import pytest
 from airflow_provider_binlog.errors import ConnectionLostError
 from airflow_provider_binlog.snapshot_manifest import SnapshotManifest
 from airflow_provider_binlog.sources.settings import ConnectionSettings
-from tests.demo.worker import Worker
 from tests.faults.gate import Gate
 from tests.faults.tasks import Tasks
 from tests.support.extract_worker import Snapshot
 from tests.support.snapshots import by_key, read_parts, rows_of, take
 from tests.support.stores import open_store
+from tests.support.worker import Worker
 
 pytestmark = [pytest.mark.server, pytest.mark.timeout(200)]
 

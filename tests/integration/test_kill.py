@@ -15,7 +15,6 @@ import pytest
 
 from airflow_provider_binlog.limits import Limits
 from airflow_provider_binlog.transport.server import queries
-from tests.demo.worker import Worker
 from tests.services.progress import ServiceError
 from tests.support import killed_merge
 from tests.support.extract_worker import Extract
@@ -23,6 +22,7 @@ from tests.support.lake import Lake, aws_connection
 from tests.support.shop_dag import DAG_ID
 from tests.support.staged import apply_all
 from tests.support.stores import open_store
+from tests.support.worker import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.spark.staged.types import expected_arrow_type
-from tests.demo.compare import ABSENT, compare, read_tables, select
+from tests.support.compare import ABSENT, compare, read_tables, select
 from tests.unit.spark.session import reading_session
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from tests.demo.compare import Difference, Table
+    from tests.support.compare import Difference, Table
     from tests.support.pipeline import Pipeline
 
 _ADDS = ("insert", "update_postimage")

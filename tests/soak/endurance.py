@@ -33,7 +33,6 @@ from airflow_provider_binlog.errors import BinlogError
 from airflow_provider_binlog.position import Position
 from airflow_provider_binlog.sources.binlog_source import BinlogSource
 from airflow_provider_binlog.transport.server import queries
-from tests.demo.worker import Worker
 from tests.faults.gate import Gate
 from tests.faults.tasks import Tasks, wait_until
 from tests.fixtures.mysql import Database, connect, execute
@@ -47,6 +46,7 @@ from tests.soak.watchers import Watchers
 from tests.soak.workload import DATABASE, SETUP, Writer
 from tests.support.pipeline import Pipeline
 from tests.support.staged import changes_of
+from tests.support.worker import Worker
 from tests.unit.spark.session import shared_session
 from tests.unit.spark.workplace import local_workplace
 

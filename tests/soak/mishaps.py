@@ -17,11 +17,11 @@ from airflow_provider_binlog.checkpoint import rebuild
 from airflow_provider_binlog.hooks.variables import checkpoint_key
 from airflow_provider_binlog.limits import Limits
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
-from tests.demo.worker import Worker
 from tests.faults.gate import Gate
 from tests.faults.tasks import Tasks
 from tests.fixtures.mysql import connect, execute, query
 from tests.support.extract_worker import Extract
+from tests.support.worker import Worker
 from tests.unit.spark.workplace import Workplace
 
 LIMITS = Limits(part_bytes_max=1 << 20, pending_bytes_max=4 << 20)

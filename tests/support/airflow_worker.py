@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
-from tests.demo.worker import serve
+from tests.support.worker import serve
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.manifest import Manifest

@@ -34,7 +34,7 @@ from airflow_provider_binlog.operators.snapshot import BinlogSnapshotOperator
 from airflow_provider_binlog.sensors import binlog
 from airflow_provider_binlog.sources import file_log, server_log
 from airflow_provider_binlog.staging.object_store import ObjectStore
-from tests.demo.worker import serve
+from tests.support.worker import serve
 
 _LOADED = (
     airflow.sdk.execution_time.supervisor,

@@ -15,7 +15,7 @@ from airflow_provider_binlog.spark.job.session import (
     join_confs,
     s3a_conf,
 )
-from tests.demo.compare import Difference, compare, read_tables, select
+from tests.support.compare import Difference, compare, read_tables, select
 from tests.unit.spark.session import shared_session
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.transport.server.information_schema import read_server_tables
 from airflow_provider_binlog.transport.server.queries import identify, log_end
 from airflow_provider_binlog.transport.stream.live import ServerBlockStream
-from tests.demo.compare import compare, read_tables, select
 from tests.fixtures.mysql import Database, connect
+from tests.support.compare import compare, read_tables, select
 from tests.support.requests import a_request
 from tests.unit.spark.session import reading_session
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.manifest import Manifest
     from airflow_provider_binlog.position import Position
     from airflow_provider_binlog.transport.server.information_schema import ServerTables
-    from tests.demo.compare import Difference
+    from tests.support.compare import Difference
     from tests.unit.spark.workplace import Workplace
 
 

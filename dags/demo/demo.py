@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING
 import pymysql
 
 from airflow_provider_binlog.transport.server import queries
-from tests.demo import shop, surroundings
-from tests.demo.compare import Table, compare, read_tables, select
-from tests.demo.happenings import HAPPENINGS, SPOILING, statements
-from tests.demo.next_steps import what_next
-from tests.demo.report import Outcome, differences, table
-from tests.demo.runs import Run, Watch, read_run
-from tests.demo.source import Source, connect, make_source
-from tests.demo.surroundings import FOLDER, Surroundings
-from tests.demo.worker import Worker
+from dags.demo import shop, surroundings
+from dags.demo.happenings import HAPPENINGS, SPOILING, statements
+from dags.demo.next_steps import what_next
+from dags.demo.report import Outcome, differences, table
+from dags.demo.runs import Run, Watch, read_run
+from dags.demo.source import Source, connect, make_source
+from dags.demo.surroundings import FOLDER, Surroundings
 from tests.services.progress import ServiceError, say, step
+from tests.support.compare import Table, compare, read_tables, select
+from tests.support.worker import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.demo.choice import Choice
+    from dags.demo.choice import Choice
 
 LOGS = FOLDER / "logs"
 _HOME = FOLDER / "airflow"
@@ -153,14 +153,14 @@ def open_demo(choice: Choice) -> Iterator[Demo]:
         around = Surroundings(choice, source.dsn, store)
         # They take their time, so they begin while the server still starts.
         airflow = Worker(
-            "tests.demo.airflow_worker",
+            "dags.demo.airflow_worker",
             folder=LOGS,
             name="airflow",
             env=around.airflow_environment(),
         )
         stack.callback(airflow.stop)
         lake = Worker(
-            "tests.demo.lake_worker", folder=LOGS, name="spark", env=around.spark_environment()
+            "dags.demo.lake_worker", folder=LOGS, name="spark", env=around.spark_environment()
         )
         stack.callback(lake.stop)
         stack.callback(source.stop)

@@ -6,10 +6,10 @@ import random
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from tests.demo.shop import CUSTOMER_COUNT, PRODUCT_COUNT, sku
+from dags.demo.shop import CUSTOMER_COUNT, PRODUCT_COUNT, sku
 
 if TYPE_CHECKING:
-    from tests.demo.shop import Cursor
+    from dags.demo.shop import Cursor
 
 HAPPENINGS = {
     "updates": """

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tests.demo.compare import Difference
+    from tests.support.compare import Difference
 
 DIFFERENCES_SHOWN = 5
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from tests.demo.surroundings import FOLDER
+from dags.demo.surroundings import FOLDER
 from tests.services.processes import ROOT
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.demo.surroundings import Surroundings
+    from dags.demo.surroundings import Surroundings
 
 
 def what_next(around: Surroundings) -> str:
@@ -26,8 +26,8 @@ def what_next(around: Surroundings) -> str:
         f"  its manifest      {_short(around.manifests[0])}",
         f"  {around.choice.target} tables".ljust(20) + _short(tables),
         "Query the tables, or what is staged:",
-        f"  {python} tests.demo sql 'SELECT status, count(*) FROM orders GROUP BY status'",
-        f"  {python} tests.demo sql '{changes}'",
+        f"  {python} dags.demo sql 'SELECT status, count(*) FROM orders GROUP BY status'",
+        f"  {python} dags.demo sql '{changes}'",
     ]
     if around.choice.dsn:
         return "\n".join(

@@ -14,15 +14,15 @@ import urllib.request
 from contextlib import ExitStack
 from pathlib import Path
 
-from tests.demo import surroundings
-from tests.demo.choice import Choice
-from tests.demo.demo import LOGS, open_shop
-from tests.demo.happenings import trickle
-from tests.demo.source import connect, make_source
-from tests.demo.surroundings import FOLDER, Surroundings
-from tests.demo.worker import start_group
+from dags.demo import surroundings
+from dags.demo.choice import Choice
+from dags.demo.demo import LOGS, open_shop
+from dags.demo.happenings import trickle
+from dags.demo.source import connect, make_source
+from dags.demo.surroundings import FOLDER, Surroundings
 from tests.services.processes import Process, free_port
 from tests.services.progress import ServiceError, step
+from tests.support.worker import start_group
 
 _USUAL_PORT = 8080
 _AIRFLOW = f"{sysconfig.get_path('scripts')}/airflow"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     import pymysql
 
-    from tests.demo.choice import Choice
+    from dags.demo.choice import Choice
 
 
 class OwnServer:

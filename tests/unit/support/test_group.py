@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.demo import group
+from tests.support import group
 
 # Starts a process in a session of its own that ignores SIGINT, prints its id, and waits, or exits
 # and leaves it running.

@@ -6,7 +6,7 @@ import json
 import os
 from typing import TYPE_CHECKING
 
-from tests.demo.worker import serve
+from tests.support.worker import serve
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -17,8 +17,8 @@ from airflow_provider_binlog.spark.job.session import (
     join_confs,
     s3a_conf,
 )
-from tests.demo.choice import Choice
-from tests.demo.lake_worker import CONF
+from dags.demo.choice import Choice
+from dags.demo.lake_worker import CONF
 from tests.services.jars import spark_jars
 from tests.services.java import java_home
 from tests.services.processes import ROOT, RUN_FOLDER, end_all

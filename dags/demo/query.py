@@ -6,15 +6,15 @@ import re
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from tests.demo import surroundings
-from tests.demo.surroundings import FOLDER, Surroundings
-from tests.demo.worker import Worker
+from dags.demo import surroundings
+from dags.demo.surroundings import FOLDER, Surroundings
 from tests.services.progress import ServiceError
+from tests.support.worker import Worker
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from tests.demo.choice import Choice
+    from dags.demo.choice import Choice
 
 _ROWS_SHOWN = 40
 _WIDTH_MAX = 40
@@ -35,7 +35,7 @@ def show_query(query: str) -> None:
             stack.callback(store.stop)
         around = Surroundings(choice, "", store)
         lake = Worker(
-            "tests.demo.lake_worker",
+            "dags.demo.lake_worker",
             folder=FOLDER / "logs",
             name="query",
             env=around.spark_environment(),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.demo.compare import Column, Difference, Table, _plain_source, compare
+from tests.support.compare import Column, Difference, Table, _plain_source, compare
 
 ORDERS = Table(
     "shop",

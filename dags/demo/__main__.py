@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pymysql
 
 from airflow_provider_binlog.errors import BinlogError
-from tests.demo.choice import read_choice, says_anything
-from tests.demo.surroundings import hold
+from dags.demo.choice import read_choice, says_anything
+from dags.demo.surroundings import hold
 from tests.services.progress import ServiceError
 
 if TYPE_CHECKING:
@@ -38,14 +38,14 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _demo(chosen: argparse.Namespace) -> int:
-    from tests.demo.demo import show_demo
+    from dags.demo.demo import show_demo
 
     with hold():
         return show_demo(read_choice(os.environ), spoil=chosen.spoil)
 
 
 def _ui(_: argparse.Namespace) -> int:
-    from tests.demo.ui import show_ui
+    from dags.demo.ui import show_ui
 
     choice = read_choice(os.environ)
     with hold():
@@ -54,7 +54,7 @@ def _ui(_: argparse.Namespace) -> int:
 
 
 def _sql(chosen: argparse.Namespace) -> int:
-    from tests.demo.query import show_query
+    from dags.demo.query import show_query
 
     show_query(chosen.query)
     return 0
@@ -72,7 +72,7 @@ def _stop(*_: object) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m tests.demo", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m dags.demo", description=__doc__)
     parser.add_argument(
         "--spoil",
         action="store_true",

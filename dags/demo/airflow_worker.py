@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from tests.demo.worker import serve
+from tests.support.worker import serve
 
 DAG_ID = "binlog_shop"
 
