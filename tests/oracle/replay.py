@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import pyarrow.parquet as pq
-
 from airflow_provider_binlog.changes import CHANGE_TYPE, IMAGE, ROW, ChangeType
 from airflow_provider_binlog.sql.ddl import read_ddl
 from airflow_provider_binlog.sql.session import Session
-from airflow_provider_binlog.staging.paths import part_key
 from tests.oracle.kinds import as_shown
-from tests.support.staged import held_by, named_in
+from tests.support.staged import held_by, named_in, parts_of
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.manifest import Manifest, Statement, TableChanges
@@ -166,10 +162,7 @@ _Step = tuple[int, str, Row, Sequence[str]]
 
 
 def _changes(store: ObjectStore, source: str, table: TableChanges) -> Iterator[_Step]:
-    for part in table.parts:
-        rows = pq.read_table(io.BytesIO(store.read(part_key(source, part.path)))).to_pylist()
-        if len(rows) != part.rows:
-            raise DifferenceError(f"{part.path} has {len(rows)} rows, not {part.rows}")
+    for part, rows in parts_of(store, source, table):
         for row in rows:
             held = held_by(table, table.schema(part.schema), row[IMAGE])
             yield row[ROW], named_in(part), row, held

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import io
 from collections import Counter
 from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import count
 from typing import TYPE_CHECKING, Any
-
-import pyarrow.parquet as pq
 
 from airflow_provider_binlog.capture import TableFilter, extract
 from airflow_provider_binlog.changes import CHANGE_COLUMNS
@@ -24,6 +21,7 @@ from airflow_provider_binlog.transport.stream.live import ServerBlockStream
 from tests.fixtures.mysql import Database, connect
 from tests.services.servers import Server
 from tests.support.requests import a_request
+from tests.support.staged import changes_of
 from tests.support.stores import open_store
 
 if TYPE_CHECKING:
@@ -58,10 +56,7 @@ class Staged:
 
     def rows(self, table: TableChanges) -> list[Row]:
         """Return the change rows of a table, by `_row`."""
-        rows: list[Row] = []
-        for part in table.parts:
-            rows += pq.read_table(io.BytesIO(self.store.read(f"shop/{part.path}"))).to_pylist()
-        return sorted(rows, key=lambda row: int(row["_row"]))
+        return sorted(changes_of(self.store, "shop", table), key=lambda row: int(row["_row"]))
 
 
 def end_of(server: Server) -> Position:

@@ -82,14 +82,22 @@ def held_by(table: TableChanges, schema: Schema, image: int) -> tuple[str, ...]:
 
 
 def changes_of(store: ObjectStore, source: str, table: TableChanges) -> Iterator[Row]:
-    """Yield the change rows of a table, checked against what its manifest says of them."""
+    """Yield the change rows of a table, in the order of its parts."""
+    for _, rows in parts_of(store, source, table):
+        yield from rows
+
+
+def parts_of(
+    store: ObjectStore, source: str, table: TableChanges
+) -> Iterator[tuple[Part, list[Row]]]:
+    """Yield the parts of a table with their rows, checked against what the manifest says."""
     for part in table.parts:
         data = store.read(part_key(source, part.path))
         assert hashlib.sha256(data).hexdigest() == part.sha256, part.path
         assert len(data) == part.bytes
         rows = pq.read_table(io.BytesIO(data)).to_pylist()
         assert len(rows) == part.rows == sum(part.changes.values())
-        yield from rows
+        yield part, rows
 
 
 def _apply(
