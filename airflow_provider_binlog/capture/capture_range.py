@@ -36,8 +36,7 @@ from airflow_provider_binlog.errors import (
 )
 from airflow_provider_binlog.manifest import Manifest
 from airflow_provider_binlog.position import FIRST_OFFSET, Position
-from airflow_provider_binlog.schema_history.completion import schema_before
-from airflow_provider_binlog.schema_history.partial_schemas import TrackedSchemas
+from airflow_provider_binlog.schema_history.partial_schemas import TrackedSchemas, schema_before
 from airflow_provider_binlog.schema_history.schemas import SchemaReader
 from airflow_provider_binlog.schema_history.server_schemas import ServerSchemas
 from airflow_provider_binlog.schema_history.tables import Tables

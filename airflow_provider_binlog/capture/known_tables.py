@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING
 from airflow_provider_binlog.capture.table_filter import TableFilter
 from airflow_provider_binlog.errors import ManifestError
 from airflow_provider_binlog.schema import TableState
-from airflow_provider_binlog.schema_history.tables import NO_TABLE, NOTHING_KNOWN, Known, NoTable
+from airflow_provider_binlog.schema_history.tables import (
+    NO_TABLE,
+    NOTHING_KNOWN,
+    NoTable,
+    TableLookup,
+)
 from airflow_provider_binlog.staging.paths import StoredFiles
 from airflow_provider_binlog.staging.schema_files import SchemaFile, SchemaFiles
 from airflow_provider_binlog.staging.snapshots import Snapshots
@@ -30,7 +35,7 @@ if TYPE_CHECKING:
 
 def known_tables(
     store: ObjectStore, source_name: str, log: ManifestLog, before: Manifest | None
-) -> Known:
+) -> TableLookup:
     """Return what is known of tables after a committed manifest, and write its schema files.
 
     A name is looked up when it is first wanted.
@@ -41,7 +46,7 @@ def known_tables(
     files.publish(before)
     tables = _KnownTables(files, log, before)
     snapshots = _SnapshotSchemas(StoredFiles(store, source_name), tables.captures_since)
-    return Known(tables.find, tables.find_all, lambda name: snapshots.find(name, before))
+    return TableLookup(tables.find, tables.find_all, lambda name: snapshots.find(name, before))
 
 
 class _KnownTables:

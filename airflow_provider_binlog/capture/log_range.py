@@ -13,7 +13,7 @@ from airflow_provider_binlog import __version__
 from airflow_provider_binlog.capture.range_facts import NO_FACTS, RangeFacts
 from airflow_provider_binlog.changes import DEFAULT_POLICIES, OnTableError, Policies
 from airflow_provider_binlog.limits import Limits
-from airflow_provider_binlog.schema_history.tables import NOTHING_KNOWN, Known
+from airflow_provider_binlog.schema_history.tables import NOTHING_KNOWN, TableLookup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -118,7 +118,7 @@ class Carried:
         changes: What the statements of the range did to schemas, in log order.
     """
 
-    before: Known
+    before: TableLookup
     stop: Position
     files: Sequence[str] = ()
     facts: RangeFacts = NO_FACTS
@@ -139,7 +139,7 @@ class LogRange:
 
     request: ExtractRequest
     prepared: Sequence[Prepared] = ()
-    known: Known = NOTHING_KNOWN
+    known: TableLookup = NOTHING_KNOWN
     captured_since: int = 1
     part_of: Carried | None = None
 

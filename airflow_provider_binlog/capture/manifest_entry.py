@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.manifest import Part
     from airflow_provider_binlog.rows.decode import DecodedRows
     from airflow_provider_binlog.schema import Schema
-    from airflow_provider_binlog.schema_history.tables import Touched
+    from airflow_provider_binlog.schema_history.tables import TableInRange
     from airflow_provider_binlog.staging.part_writer import WrittenPart
 
 
@@ -69,7 +69,7 @@ class ManifestEntry:
         ids = tuple([fields[column].id for column in image])
         return self.images.setdefault(ids, len(self.images))
 
-    def finish(self, touched: Touched, *, quarantined: bool) -> TableChanges:
+    def finish(self, touched: TableInRange, *, quarantined: bool) -> TableChanges:
         """Return the entry of a table whose parts are all written.
 
         The log does not hold every row of one that is quarantined.

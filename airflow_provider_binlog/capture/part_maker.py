@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.rows.decode import RowsEvents
     from airflow_provider_binlog.rows.layout import RowLayout
     from airflow_provider_binlog.schema import Schema, TableId
-    from airflow_provider_binlog.schema_history.tables import Touched
+    from airflow_provider_binlog.schema_history.tables import TableInRange
     from airflow_provider_binlog.staging.part_writer import PartQueue
 
 
@@ -129,7 +129,7 @@ class PartMaker:
             self._flush_full()
             columns = columns.choose(slice(count, None))
 
-    def finish(self, touched: Mapping[TableId, Touched]) -> tuple[TableChanges, ...]:
+    def finish(self, touched: Mapping[TableId, TableInRange]) -> tuple[TableChanges, ...]:
         """Write what is left, and return the tables for the manifest, by name.
 
         Args:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.capture.segments import Segment
     from airflow_provider_binlog.manifest import TableChanges
     from airflow_provider_binlog.schema import TableId
-    from airflow_provider_binlog.schema_history.tables import Tables, Touched
+    from airflow_provider_binlog.schema_history.tables import TableInRange, Tables
     from airflow_provider_binlog.staging.part_writer import PartQueue
 
 
@@ -44,7 +44,7 @@ class RangeSink(Protocol):
     ) -> None:
         """Take what is captured of a block; see `PartMaker.add`."""
 
-    def finish(self, touched: Mapping[TableId, Touched]) -> tuple[TableChanges, ...]:
+    def finish(self, touched: Mapping[TableId, TableInRange]) -> tuple[TableChanges, ...]:
         """End, and return the tables for the manifest, by name."""
 
 
@@ -76,6 +76,6 @@ class PartSink(RangeSink):
         self._maker.add(captured.block, columns, segments)
         self.parts, self.rows = self._maker.parts, self._maker.rows
 
-    def finish(self, touched: Mapping[TableId, Touched]) -> tuple[TableChanges, ...]:
+    def finish(self, touched: Mapping[TableId, TableInRange]) -> tuple[TableChanges, ...]:
         """Write what is left."""
         return self._maker.finish(touched)

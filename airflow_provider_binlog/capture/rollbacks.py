@@ -23,8 +23,7 @@ from airflow_provider_binlog.binlog.transactions import GroupEnd
 from airflow_provider_binlog.capture.quarantine import RefusedTables, raise_table_error
 from airflow_provider_binlog.errors import UnsupportedError
 from airflow_provider_binlog.sql.lexer import mask_literals
-from airflow_provider_binlog.sql.savepoints import SavepointVerb, read_savepoint
-from airflow_provider_binlog.sql.statement_types import StatementType
+from airflow_provider_binlog.sql.statement_types import SavepointVerb, StatementType, read_savepoint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -17,7 +17,7 @@ from airflow_provider_binlog.rows.decode import RowsEvents, decode_pieces
 from airflow_provider_binlog.rows.layout import RowLayout, compile_layout
 from airflow_provider_binlog.rows.types.printed import JsonValue, format_moments
 from airflow_provider_binlog.rows.types.registry import to_json_values
-from airflow_provider_binlog.schema_history.facts import may_be_another_type
+from airflow_provider_binlog.schema_history.completion import may_be_another_type
 from airflow_provider_binlog.sql.statement_types import StatementType, xid_of
 from airflow_provider_binlog.transport.server.status import parse_version
 

@@ -24,15 +24,18 @@ from airflow_provider_binlog.schema import (
     SetKey,
     UnknownDefault,
 )
-from airflow_provider_binlog.schema_history.completion import partial_from_schema
 from airflow_provider_binlog.schema_history.fields import (
     actions_of,
+    changes_form,
     fields_after,
     key_after,
     sql_type,
 )
-from airflow_provider_binlog.schema_history.partial_schemas import alter, assume_visibility
-from airflow_provider_binlog.schema_history.staged_forms import changes_form
+from airflow_provider_binlog.schema_history.partial_schemas import (
+    alter,
+    assume_visibility,
+    partial_from_schema,
+)
 from airflow_provider_binlog.sql import alterations as sql
 from airflow_provider_binlog.sql.alterations import (
     AddColumn,

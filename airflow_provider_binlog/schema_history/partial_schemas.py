@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.names import fold_name
 from airflow_provider_binlog.position import Flavor
-from airflow_provider_binlog.schema_history.facts import facts_of
+from airflow_provider_binlog.schema import TableState
+from airflow_provider_binlog.schema_history.completion import facts_of
 from airflow_provider_binlog.sql.alterations import (
     FIRST,
     AddColumn,
@@ -25,9 +26,17 @@ from airflow_provider_binlog.sql.alterations import (
     SetDefault,
     new_key,
 )
+from airflow_provider_binlog.sql.column_types import (
+    BYTES,
+    NUMBERS,
+    OWN_FORM,
+    TEMPORALS,
+    parse_type,
+)
 from airflow_provider_binlog.sql.ddl import Altered, Created, DroppedDatabase, Renamed
 from airflow_provider_binlog.sql.partial_schema import (
     NO_COLUMNS,
+    Facts,
     Key,
     PartialColumn,
     PartialSchema,
@@ -37,8 +46,9 @@ from airflow_provider_binlog.sql.partial_schema import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from airflow_provider_binlog.schema import TableName
+    from airflow_provider_binlog.schema import Field, Schema, TableName
     from airflow_provider_binlog.schema_history.statements import LoggedChange
+    from airflow_provider_binlog.schema_history.tables import TableLookup
     from airflow_provider_binlog.sql.alterations import Alteration
 
 _GENERATED_KEY = "my_row_id"
@@ -313,3 +323,54 @@ def _touches_unique(alterations: Sequence[Alteration]) -> bool:
     """Whether another unique key may come first now."""
     kinds = (ChangeIndexes, ChangeColumn, DropColumn, AddPrimaryKey, DropPrimaryKey)
     return any(isinstance(each, kinds) for each in alterations)
+
+
+# ------------------------------------------------------------------- from what was staged
+
+
+def schema_before(tables: TableLookup, name: TableName) -> PartialSchema | None:
+    """Return the schema of a table by manifests and snapshots; None if it may have changed since.
+
+    Args:
+        tables: What is known of tables.
+        name: Of a captured table.
+    """
+    state = tables.find(name)
+    schema = tables.find_schema(name) if state is None else None
+    if isinstance(state, TableState) and state.is_confirmed:
+        schema = state.schema
+    return None if schema is None else partial_from_schema(schema)
+
+
+def partial_from_schema(schema: Schema) -> PartialSchema:
+    """Return a table's schema as it was staged."""
+    columns = tuple(
+        PartialColumn(field.name, _staged_facts(field), field=field.id) for field in schema.fields
+    )
+    fields = {field.id: field for field in schema.fields}
+    primary = bool(schema.key) and all(fields[number].primary for number in schema.key)
+    key = Key(tuple((fields[number].name, 0) for number in schema.key), primary, others=True)
+    return PartialSchema(columns, key)
+
+
+def _staged_facts(column: Field) -> Facts:
+    of = parse_type(column.mysql_type or "")
+    generated, auto_increment = column.generated, column.auto_increment
+    if of is None or column.arrow_type is None:
+        return Facts(
+            generated=generated, auto_increment=auto_increment, default=column.write_default
+        )
+    charset = column.charset
+    if charset is None and (of.name in BYTES | OWN_FORM or of.values is not None):
+        charset = "binary"
+    return Facts(
+        data_type=of.name,
+        nullable=column.nullable,
+        unsigned=of.unsigned if of.name in NUMBERS else None,
+        charset=charset,
+        values=of.values,
+        fsp=of.fsp if of.name in TEMPORALS else None,
+        generated=generated,
+        auto_increment=auto_increment,
+        default=column.write_default,
+    )

@@ -47,7 +47,7 @@ class NoTable(Enum):
 NO_TABLE = NoTable.DROPPED
 
 
-class Known(NamedTuple):
+class TableLookup(NamedTuple):
     """What was known before a range.
 
     Attributes:
@@ -63,7 +63,7 @@ class Known(NamedTuple):
     find_schema: Callable[[TableName], Schema | None] = lambda _: None
 
 
-NOTHING_KNOWN = Known(lambda _: None, lambda _: ())
+NOTHING_KNOWN = TableLookup(lambda _: None, lambda _: ())
 
 
 class EventOffset(NamedTuple):
@@ -74,7 +74,7 @@ class EventOffset(NamedTuple):
 
 
 @dataclass
-class Touched:
+class TableInRange:
     """A table that rows or actions of the range concern.
 
     Attributes:
@@ -97,7 +97,7 @@ class Tables:
 
     def __init__(
         self,
-        known: Known,
+        known: TableLookup,
         *,
         captured: Callable[[str, str], bool],
         identity: SourceIdentity,
@@ -111,7 +111,7 @@ class Tables:
             identity: Of the server that wrote the log: part of every new table id.
             sequence: Number of the range's manifest.
         """
-        self.touched: dict[TableId, Touched] = {}
+        self.touched: dict[TableId, TableInRange] = {}
         self._known = known
         self._captured = captured
         self._identity = identity
@@ -311,10 +311,10 @@ class Tables:
         self._touch(state)
         self._names[state.name] = state
 
-    def _touch(self, state: TableState) -> Touched:
+    def _touch(self, state: TableState) -> TableInRange:
         touched = self.touched.get(state.id)
         if touched is None:
-            touched = self.touched[state.id] = Touched(self._before.get(state.id), state)
+            touched = self.touched[state.id] = TableInRange(self._before.get(state.id), state)
         touched.state = state
         return touched
 

@@ -36,7 +36,7 @@ from airflow_provider_binlog.manifest import Part
 from airflow_provider_binlog.rows.layout import RowLayout, compile_layout
 from airflow_provider_binlog.rows.results import ResultLayout, compile_results
 from airflow_provider_binlog.schema import Schema
-from airflow_provider_binlog.schema_history.described import describe
+from airflow_provider_binlog.schema_history.table_map_builder import describe
 from airflow_provider_binlog.snapshot.bounds import (
     ALTERED,
     LACKS_NAME,

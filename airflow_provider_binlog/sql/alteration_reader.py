@@ -34,18 +34,93 @@ from airflow_provider_binlog.sql.definitions import Definition, initial_default,
 from airflow_provider_binlog.sql.lexer import (
     Reader,
     Word,
+    capitals,
     chunks,
     closing,
     keyword,
     outer_texts,
 )
 from airflow_provider_binlog.sql.literals import read_literal
-from airflow_provider_binlog.sql.table_options import TABLE_OPTIONS, ends_list, row_loss
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from airflow_provider_binlog.sql.session import Session
+
+# ------------------------------------------------------------------- options, partitions
+
+_OPTIONS = frozenset(
+    {
+        *("ALGORITHM", "DISABLE", "ENABLE", "FORCE", "LOCK", "WITH", "WITHOUT"),
+        *("SECONDARY_LOAD", "SECONDARY_UNLOAD"),
+        *("AUTOEXTEND_SIZE", "AUTO_INCREMENT", "AVG_ROW_LENGTH", "CHARACTER", "CHARSET"),
+        *("CHECKSUM", "COLLATE", "COMMENT", "COMPRESSION", "CONNECTION", "DATA", "DEFAULT"),
+        *("DELAY_KEY_WRITE", "ENCRYPTED", "ENCRYPTION", "ENCRYPTION_KEY_ID", "ENGINE"),
+        *("ENGINE_ATTRIBUTE", "IETF_QUOTES", "INDEX", "INSERT_METHOD", "KEY_BLOCK_SIZE"),
+        *("MAX_ROWS", "MIN_ROWS", "PACK_KEYS", "PAGE_CHECKSUM", "PAGE_COMPRESSED"),
+        *("PAGE_COMPRESSION_LEVEL", "PASSWORD", "ROW_FORMAT", "SECONDARY_ENGINE"),
+        *("SECONDARY_ENGINE_ATTRIBUTE", "SEQUENCE", "START", "STATS_AUTO_RECALC"),
+        *("STATS_PERSISTENT", "STATS_SAMPLE_PAGES", "STORAGE", "TABLESPACE", "TRANSACTIONAL"),
+        *("TYPE", "UNION"),
+    }
+)
+"""Alterations that change no column, by their first word; then the options of tables."""
+
+_PARTITIONING = frozenset(
+    {
+        *("ANALYZE", "CHECK", "COALESCE", "DISCARD", "EXCHANGE", "IMPORT", "OPTIMIZE"),
+        *("PARTITION", "REBUILD", "REMOVE", "REORGANIZE", "REPAIR", "TRUNCATE", "UPGRADE"),
+    }
+)
+_ROWS = {
+    ("CONVERT", "PARTITION"): "converted a partition to a table",
+    ("CONVERT", "TABLE"): "converted a table to a partition",
+    ("DISCARD", "PARTITION"): "discarded the tablespace of a partition",
+    ("DISCARD", "TABLESPACE"): "discarded the tablespace",
+    ("DROP", "PARTITION"): "dropped a partition",
+    ("EXCHANGE", "PARTITION"): "exchanged a partition with a table",
+    ("IMPORT", "PARTITION"): "imported the tablespace of a partition",
+    ("IMPORT", "TABLESPACE"): "imported a tablespace",
+    ("TRUNCATE", "PARTITION"): "truncated a partition",
+}
+# Storage engines that keep the rows that a table is given, and have none from elsewhere.
+_ENGINES = frozenset(
+    {
+        *("ARCHIVE", "ARIA", "COLUMNSTORE", "CSV", "HEAP", "INNODB", "MARIA", "MEMORY", "MROONGA"),
+        *("MYISAM", "NDB", "NDBCLUSTER", "ROCKSDB", "TOKUDB"),
+    }
+)
+_ENGINE_SHOWN = 20
+
+
+def _ends_list(chunk: Sequence[Word]) -> bool:
+    """Whether the commas from here on part the names of partitions."""
+    texts = [keyword(word) for word in chunk[:2]]
+    return texts == ["DROP", "PARTITION"] or (bool(texts) and texts[0] in _PARTITIONING)
+
+
+def _row_loss(chunk: Sequence[Word]) -> str | None:
+    """Return what one alteration does to rows without row events; None if it keeps all of them."""
+    texts = [keyword(word) for word in chunk]
+    if texts and texts[0] in _OPTIONS:
+        return foreign_rows(chunk)
+    return _ROWS.get((texts[0], texts[1])) if len(texts) > 1 else None
+
+
+def foreign_rows(options: Sequence[Word]) -> str | None:
+    """Return why a table with these options does not hold the rows that it is given."""
+    texts = [keyword(word) for word in options]
+    for index, text in enumerate(texts):
+        at = index + 2 if options[index + 1 : index + 2] == [Word("=")] else index + 1
+        value = capitals(options[at].text) if at < len(options) else ""
+        if text in ("ENGINE", "TYPE") and value not in _ENGINES:
+            return f"gave the table the storage engine {value[:_ENGINE_SHOWN]}"
+        if text in ("CONNECTION", "UNION"):
+            return f"gave the table the option {text}"
+    return None
+
+
+# ------------------------------------------------------------------- columns, keys
 
 _PLAIN_KEYS = frozenset({"INDEX", "KEY", "FULLTEXT", "SPATIAL", "FOREIGN", "CHECK"})
 # After `CONSTRAINT [IF NOT EXISTS] [name]`.
@@ -112,10 +187,10 @@ def _alterations(words: Sequence[Word], session: Session) -> Iterator[Alteration
         in_order = first == "ORDER"
         if in_order:
             continue
-        reason = row_loss(chunk)
+        reason = _row_loss(chunk)
         if reason is not None:
             yield RewriteRows(reason)
-        if ends_list(chunk):
+        if _ends_list(chunk):
             return
         try:
             yield from _alteration(Reader(chunk), first, chunk, session)
@@ -157,7 +232,7 @@ def _alteration(
 
 def _is_option(first: str, chunk: Sequence[Word]) -> bool:
     """Whether it sets an option of the table: one in quotes is of MariaDB's storage engine."""
-    return first in TABLE_OPTIONS or (chunk[1:2] == [Word("=")] and bool(chunk[0].quote))
+    return first in _OPTIONS or (chunk[1:2] == [Word("=")] and bool(chunk[0].quote))
 
 
 def _hides_alteration(chunk: Sequence[Word]) -> bool:

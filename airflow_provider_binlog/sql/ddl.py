@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from airflow_provider_binlog.errors import UnsupportedError
 from airflow_provider_binlog.sql.alteration_reader import (
     drop_index,
+    foreign_rows,
     read_alterations,
     read_elements,
 )
@@ -35,7 +36,6 @@ from airflow_provider_binlog.sql.lexer import (
     split_words,
 )
 from airflow_provider_binlog.sql.statement_types import keywords
-from airflow_provider_binlog.sql.table_options import foreign_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

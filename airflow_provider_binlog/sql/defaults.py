@@ -9,7 +9,7 @@ prepare_create_field; mariadb, the same; MySQL 9.7 reference manual, 13.6 Data T
 from __future__ import annotations
 
 import re
-from datetime import date, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.position import Flavor
@@ -322,3 +322,51 @@ _READERS: dict[str, Callable[[SqlType, Literal, Session], str | None]] = {
     "uuid": _uuid,
     "json": _json,
 }
+
+
+# ------------------------------------------------------------------- current time
+
+# As the words of an expression are shown, with a space between each two.
+_NOW_CALL = re.compile(
+    r"(?:NOW \( |(?:CURRENT_TIMESTAMP|LOCALTIMESTAMP|LOCALTIME)(?: \( )?)(?:([0-6]) )?\)?",
+    re.IGNORECASE | re.ASCII,
+)
+_OFFSET = re.compile(r"([+-])(\d{1,2}):(\d\d)", re.ASCII)
+
+
+def read_current_time(of: SqlType, literal: Literal, session: Session) -> Default | None:
+    """Return what rows from before a column hold in it; None where the log does not say.
+
+    CURRENT_TIMESTAMP is one value in all of them: the time at which the statement started, which
+    the log has; TIMESTAMP as it is, DATETIME in the session's time zone, if that is an offset.
+    Source: mysql-server, sql/sql_table.cc, mysql_alter_table; mariadb, the same.
+
+    Args:
+        of: The column's type.
+        literal: Of its DEFAULT clause: an expression.
+        session: That ran the statement.
+    """
+    match = _NOW_CALL.fullmatch(literal.text)
+    if match is None or int(match[1] or 0) != of.fsp or session.seconds is None:
+        return None
+    offset = timedelta(0) if of.name == "timestamp" else _offset(session.time_zone)
+    if offset is None or of.name not in ("timestamp", "datetime"):
+        return None
+    fraction = ""
+    if of.fsp:
+        if session.microseconds is None:
+            return None
+        fraction = f".{session.microseconds:06}"[: 1 + of.fsp]
+    moment = datetime.fromtimestamp(session.seconds, UTC) + offset
+    return Default(f"{moment:%Y-%m-%d %H:%M:%S}{fraction}")
+
+
+def _offset(time_zone: str | None) -> timedelta | None:
+    """Return how far a time zone is from UTC; None for one that is not the same at all times."""
+    if time_zone == "UTC":
+        return timedelta(0)
+    match = _OFFSET.fullmatch(time_zone or "")
+    if match is None:
+        return None
+    offset = timedelta(hours=int(match[2]), minutes=int(match[3]))
+    return -offset if match[1] == "-" else offset

@@ -18,8 +18,11 @@ from airflow_provider_binlog.sql.column_types import (
     SqlType,
     read_type,
 )
-from airflow_provider_binlog.sql.current_time import read_current_time
-from airflow_provider_binlog.sql.defaults import implicit_default, read_default
+from airflow_provider_binlog.sql.defaults import (
+    implicit_default,
+    read_current_time,
+    read_default,
+)
 from airflow_provider_binlog.sql.lexer import Reader, Word, keyword
 from airflow_provider_binlog.sql.literals import Literal, LiteralKind, read_literal
 

@@ -15,7 +15,7 @@ from airflow_provider_binlog.schema import (
     RewriteRows,
     TableState,
 )
-from airflow_provider_binlog.schema_history.tables import EventOffset, Known, Tables
+from airflow_provider_binlog.schema_history.tables import EventOffset, TableLookup, Tables
 from airflow_provider_binlog.sql.ddl import read_ddl
 from airflow_provider_binlog.sql.session import Session
 from airflow_provider_binlog.stored_json import from_json, to_text
@@ -78,7 +78,7 @@ def run_identity(statements: list[str], mode: int | None) -> None:
     """Follow statements, with rows between them, and what they do by actions alone."""
     for flavor in Flavor:
         tables = Tables(
-            Known(lambda _: None, lambda _: ()),
+            TableLookup(lambda _: None, lambda _: ()),
             captured=lambda database, _: database == DATABASE,
             identity=SourceIdentity(flavor, "server", "binlog"),
             sequence=1,

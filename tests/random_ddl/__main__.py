@@ -42,6 +42,7 @@ def main() -> int:
     parser.add_argument("--tables", type=int, default=4)
     parser.add_argument("--servers", nargs="+", default=SERVERS, choices=SERVERS)
     parser.add_argument("--formats", nargs="+", default=FORMATS, choices=FORMATS)
+    parser.add_argument("--metadata", default="FULL", choices=("FULL", "MINIMAL"))
     parser.add_argument(
         "--snapshots", action="store_true", help="of tables that are older than the log"
     )
@@ -54,7 +55,7 @@ def main() -> int:
     servers = [Server.create(name, folder / name) for name in chosen.servers]
     try:
         for server in servers:
-            server.start()
+            server.start({"binlog_row_metadata": chosen.metadata})
         return _run_all(chosen, servers)
     finally:
         for server in servers:
@@ -78,7 +79,8 @@ def _run_all(chosen: argparse.Namespace, servers: list[Server]) -> int:
         format_ = chosen.formats[runs // len(servers) % len(chosen.formats)]
         name = f"python -m tests.random_ddl --seed {seed} --count 1 --servers {server.name}"
         name += f" --formats {format_} --ranges {chosen.ranges} --tables {chosen.tables}"
-        name += f" --bulk {chosen.bulk}{' --snapshots' if chosen.snapshots else ''}"
+        name += f" --bulk {chosen.bulk} --metadata {chosen.metadata}"
+        name += " --snapshots" if chosen.snapshots else ""
         database = Database(server, f"random_{seed}")
         workplace = local_workplace(spark, format_, mkdtemp(dir=folder))
         begun = time.monotonic()

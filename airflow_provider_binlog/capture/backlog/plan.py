@@ -34,7 +34,7 @@ from airflow_provider_binlog.manifest import Prepared
 from airflow_provider_binlog.position import Position, SourceIdentity
 from airflow_provider_binlog.schema import TableName, TableState
 from airflow_provider_binlog.schema_history.statements import LoggedChange, changes_of
-from airflow_provider_binlog.schema_history.tables import NO_TABLE, Known, NoTable
+from airflow_provider_binlog.schema_history.tables import NO_TABLE, NoTable, TableLookup
 from airflow_provider_binlog.staging.object_store import ObjectStore
 from airflow_provider_binlog.staging.paths import backlog_folder, backlogs_folder, manifest_name
 from airflow_provider_binlog.stored_json import StoredFormat, stored_as
@@ -159,7 +159,7 @@ class BacklogPlan:
             for each in sub_range.names
         }
 
-    def known_at(self, number: int, before: Known) -> Known:
+    def known_at(self, number: int, before: TableLookup) -> TableLookup:
         """Return the tables that are known at the start of a sub-range.
 
         Args:
@@ -180,7 +180,7 @@ class BacklogPlan:
             own = (state for name, state in names.items() if name[0] == database)
             return [*found, *(state for state in own if state is not None)]
 
-        return Known(find, find_all, before.find_schema)
+        return TableLookup(find, find_all, before.find_schema)
 
     @property
     def changes(self) -> tuple[LoggedChange, ...]:

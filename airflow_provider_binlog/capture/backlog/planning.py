@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.capture.segments import Segment
     from airflow_provider_binlog.manifest import TableChanges
     from airflow_provider_binlog.schema import TableId, TableName
-    from airflow_provider_binlog.schema_history.tables import NoTable, Tables, Touched
+    from airflow_provider_binlog.schema_history.tables import NoTable, TableInRange, Tables
     from airflow_provider_binlog.transport.block_stream import BlockStream
 
 
@@ -112,7 +112,7 @@ class _PlanSink(RangeSink):
         """Take note of the statements."""
         self.statements += captured.statements
 
-    def finish(self, touched: Mapping[TableId, Touched]) -> tuple[TableChanges, ...]:  # noqa: ARG002
+    def finish(self, touched: Mapping[TableId, TableInRange]) -> tuple[TableChanges, ...]:  # noqa: ARG002
         """Return no tables: there are no parts."""
         return ()
 

@@ -10,7 +10,7 @@ from airflow_provider_binlog.binlog.event_types import ARTIFICIAL, EventType
 from airflow_provider_binlog.capture.capture_range import capture_range
 from airflow_provider_binlog.capture.log_range import LogRange
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position
-from airflow_provider_binlog.schema_history.tables import Known
+from airflow_provider_binlog.schema_history.tables import TableLookup
 from airflow_provider_binlog.staging.object_store import ObjectStore
 from airflow_provider_binlog.transport.files.reader import FileBlockStream
 from airflow_provider_binlog.transport.stream.dump import Dump
@@ -107,7 +107,9 @@ def capture(
     return capture_range(LogRange(request, **context), source, store or new_store())
 
 
-def known_after(manifest: Manifest) -> Known:
+def known_after(manifest: Manifest) -> TableLookup:
     """Return what is known of the tables that a manifest names."""
     states = {table.name: table.state for table in manifest.tables if not table.dropped}
-    return Known(states.get, lambda database: [s for s in states.values() if s.name[0] == database])
+    return TableLookup(
+        states.get, lambda database: [s for s in states.values() if s.name[0] == database]
+    )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.position import Flavor, SourceIdentity
 from airflow_provider_binlog.schema import Field, RewriteRows, TableState
-from airflow_provider_binlog.schema_history.tables import EventOffset, Known, NoTable, Tables
+from airflow_provider_binlog.schema_history.tables import EventOffset, NoTable, TableLookup, Tables
 from airflow_provider_binlog.sql.ddl import read_ddl
 from airflow_provider_binlog.sql.session import STRICT_ALL_TABLES, Session
 
@@ -37,7 +37,7 @@ class Log:
 
         identity = SourceIdentity(self.session.flavor, "a-server", "binlog")
         self.tables = Tables(
-            Known(self.known.get, find_all, self.snapshots.get),
+            TableLookup(self.known.get, find_all, self.snapshots.get),
             captured=self.captured,
             identity=identity,
             sequence=7,

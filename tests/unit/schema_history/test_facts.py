@@ -10,7 +10,7 @@ import pytest
 from airflow_provider_binlog.binlog.column_types import ColumnType
 from airflow_provider_binlog.binlog.events.table_map import TableMapColumn
 from airflow_provider_binlog.position import Flavor
-from airflow_provider_binlog.schema_history.facts import (
+from airflow_provider_binlog.schema_history.completion import (
     complete,
     may_be_another_type,
     mismatch,

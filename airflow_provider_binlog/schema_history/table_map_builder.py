@@ -15,7 +15,12 @@ from airflow_provider_binlog.binlog.column_types import NAMES, ColumnType
 from airflow_provider_binlog.binlog.events.table_map import TableMap, TableMapColumn
 from airflow_provider_binlog.errors import UnsupportedError
 from airflow_provider_binlog.position import Flavor
-from airflow_provider_binlog.schema_history.facts import complete, mark_primary, missing, pack_size
+from airflow_provider_binlog.schema_history.completion import (
+    complete,
+    mark_primary,
+    missing,
+    pack_size,
+)
 from airflow_provider_binlog.sql.column_types import BLOBS, ENUMS, GEOMETRIES, TEXTS
 
 if TYPE_CHECKING:
