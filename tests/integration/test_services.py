@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from urllib.error import HTTPError
@@ -16,7 +14,6 @@ from urllib.request import urlopen
 import pytest
 
 from tests.fixtures.mysql import Database, query
-from tests.fixtures.spark import SparkEnvironment
 from tests.services import cache
 from tests.services.progress import ServiceError
 from tests.services.s3 import S3Server
@@ -82,19 +79,6 @@ def test_a_server_dies_with_who_started_it(tmp_path: Path) -> None:
             time.sleep(0.05)
 
 
-def test_a_bad_option_is_said_with_the_servers_words(tmp_path: Path) -> None:
-    server = Server.create("mariadb1011", tmp_path)
-
-    with pytest.raises(ServiceError, match="no_such_option"):
-        server.start({"no_such_option": 1})
-
-
-def test_a_databases_tests_do_not_meet(
-    mysql97: Server, create_database: Callable[[Server], Database]
-) -> None:
-    assert create_database(mysql97).name != create_database(mysql97).name
-
-
 @pytest.mark.parametrize(
     "account",
     [
@@ -114,18 +98,6 @@ def test_an_account_of_another_form_is_refused() -> None:
 def test_the_s3_server_lets_nobody_in_without_a_key(s3_server: S3Server) -> None:
     with pytest.raises(HTTPError, match="403"):
         urlopen(s3_server.endpoint + "/lake")  # noqa: S310
-
-
-def test_spark_runs(spark_environment: SparkEnvironment) -> None:
-    shown = subprocess.run(
-        [spark_environment.submit, "--version"],
-        env=os.environ | spark_environment.variables,
-        capture_output=True,
-        check=True,
-        text=True,
-    )
-    assert "version 4.1.3" in shown.stderr
-    assert any("delta-spark" in jar for jar in spark_environment.conf["spark.jars"].split(","))
 
 
 class TestCache:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import io
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING, Any
-
-import pyarrow.parquet as pq
 
 from airflow_provider_binlog.capture import TableFilter, extract
 from airflow_provider_binlog.changes import BeforeImages
@@ -20,7 +17,7 @@ from airflow_provider_binlog.transport.stream.live import ServerBlockStream
 from tests.fixtures.mysql import connect
 from tests.services.servers import Account, Server
 from tests.support.requests import a_request
-from tests.support.staged import held_by, named_in
+from tests.support.staged import held_by, named_in, parts_of
 from tests.support.stores import open_store
 
 if TYPE_CHECKING:
@@ -106,8 +103,7 @@ class Staging:
         """Return all changes in order: table, columns, and the row without its offsets."""
         found = []
         for table in manifest.tables:
-            for part in table.parts:
-                rows = pq.read_table(io.BytesIO(self.store.read(f"past/{part.path}"))).to_pylist()
+            for part, rows in parts_of(self.store, "past", table):
                 for row in rows:
                     offsets = row.pop("_row"), row.pop("_pos"), row.pop("_gtid"), row.pop("_file")
                     del row["_commit_ts"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -57,31 +55,3 @@ def test_a_run_without_executions_fails(
 
     assert fuzz.main(["--seconds", "0", "header"]) == 1
     assert "No executions of header." in capsys.readouterr().out
-
-
-def test_the_time_of_the_start_does_not_count(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    started: list[str] = []
-    seeds = BY_NAME["header"].seeds
-
-    def slow_seeds() -> Sequence[bytes]:
-        started.append("seeds")
-        return seeds()[:3]
-
-    def supervise(*_: object) -> bool:
-        started.append("worker")
-        return False
-
-    class Clock:
-        def monotonic(self) -> float:
-            started.append("clock")
-            return float(started.count("clock"))
-
-    monkeypatch.setattr(fuzz, "TARGETS", [replace(BY_NAME["header"], seeds=slow_seeds)])
-    monkeypatch.setattr(fuzz, "supervise", supervise)
-    monkeypatch.setattr(fuzz, "time", Clock())
-
-    fuzz.main(["--seconds", "1", "header"])
-
-    assert started[:3] == ["seeds", "worker", "clock"]
