@@ -31,6 +31,13 @@ _LOAD = (
     "all of its tables are loaded"
 )
 
+_OF_ONE_EVENT = frozenset({"log_pos", "offset"})
+_OF_TABLES_OR_ALL_EVENTS = frozenset(
+    {"table", "tables", "column", "version", "server", "needed_field", "compression"}
+)
+"""Context of errors that a start after the event does not mend: of a table, or of what the server
+logs with every event."""
+
 
 @contextmanager
 def naming_repairs(source: BinlogSource, staging_path: str | None = None) -> Iterator[None]:
@@ -54,8 +61,9 @@ def naming_repairs(source: BinlogSource, staging_path: str | None = None) -> Ite
             error.context["repair"] = _restore(source, str(file))
         raise
     except UnsupportedError as error:
-        if not error.context.keys() & {"table", "tables", "column"}:
-            # It is in the log for good, whatever is corrected on the server.
+        names = error.context.keys()
+        if names & _OF_ONE_EVENT and not names & _OF_TABLES_OR_ALL_EVENTS:
+            # The event stays in the log, whatever is corrected on the server.
             again = _name_again(source, "now")
             error.context["repair"] = f"to continue after it, capture as {again}, {_LOAD}"
         raise

@@ -72,8 +72,23 @@ def test_what_the_log_has_for_good_is_continued_after() -> None:
     again = 'capture as BinlogSource("shop_2", conn_id="replica", start="now")'
     assert again in str(raised.value.context["repair"])
 
+
+@pytest.mark.parametrize(
+    "context",
+    [
+        {"table": "shop.orders", "offset": 900},
+        {"version": 1, "offset": 4},
+        {"server": "5.5.62-log", "offset": 4},
+        {"compression": 7, "offset": 900},
+        {"needed_field": 12, "offset": 900},
+        {"file": "binlog.000001"},
+        {},
+    ],
+)
+def test_a_later_start_is_named_only_where_it_helps(context: dict[str, object]) -> None:
     with pytest.raises(UnsupportedError) as raised, naming_repairs(SHOP):
-        raise UnsupportedError("not decoded", table="shop.orders")
+        raise UnsupportedError("not read", **context)
+
     assert "repair" not in raised.value.context
 
 
