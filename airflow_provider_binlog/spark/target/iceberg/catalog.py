@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
@@ -32,8 +31,6 @@ from airflow_provider_binlog.spark.target.iceberg.table import (
     CONTAINS_TABLE,
     LOADED,
     WRITER,
-    IcebergTable,
-    Link,
     commit_properties,
     find_contents,
     find_table,
@@ -43,7 +40,7 @@ from airflow_provider_binlog.spark.target.properties import count_from_1
 from airflow_provider_binlog.spark.target.protocol import Commit
 from airflow_provider_binlog.spark.target.spark_target import Namespaces
 from airflow_provider_binlog.spark.target.sql import alter_statements
-from airflow_provider_binlog.spark.target.state import TargetState, read_contents, read_copied
+from airflow_provider_binlog.spark.target.state import TargetState, read_contents
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -131,7 +128,7 @@ class IcebergLake:
         snapshot = table.current
         current = None if snapshot is None else snapshot.id
         summary = {} if snapshot is None else snapshot.summary
-        found = find_contents(current, partial(_find_link, table), properties, source=self._source)
+        found = find_contents(current, table.find_snapshot, properties, source=self._source)
         contents, unknown = read_contents(found)
         return TargetState(
             columns=table.columns,
@@ -289,21 +286,6 @@ def _check_commit(session: SparkSession, target: str, state: TargetState) -> Com
         updated=updated,
         deleted=deleted,
         version=snapshot.id,
-    )
-
-
-def _find_link(table: IcebergTable, snapshot_id: int) -> Link | None:
-    snapshot = table.find_snapshot(snapshot_id)
-    if snapshot is None:
-        return None
-    summary = snapshot.summary
-    return Link(
-        snapshot.parent,
-        summary.get(APPLIED),
-        summary.get(CONTAINS_TABLE, ""),
-        summary.get(LOADED, ""),
-        summary.get(WRITER, ""),
-        read_copied(summary),
     )
 
 

@@ -21,7 +21,7 @@ from pyspark.sql.types import StructType
 from airflow_provider_binlog.errors import MALFORMED
 from airflow_provider_binlog.spark.target.jvm import java_class, read_map, set_active
 from airflow_provider_binlog.spark.target.mark import NOTHING, Contents, Mark
-from airflow_provider_binlog.spark.target.state import TABLE_ID, rows_of_another
+from airflow_provider_binlog.spark.target.state import TABLE_ID, read_copied, rows_of_another
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -194,30 +194,9 @@ def find_table(session: SparkSession, target: str) -> IcebergTable | None:
     return None
 
 
-@dataclass(frozen=True)
-class Link:
-    """One snapshot.
-
-    Attributes:
-        parent: The snapshot that it was built on; None for the first one.
-        applied: The mark that it has, as text; None if it has none.
-        table: The table whose rows it has; empty if it does not say.
-        loaded: The staged snapshot that it was last loaded from; empty if from none.
-        source: Name of the source whose merge made it; empty if none did.
-        copied: What it says of copied columns, as `Contents.copied`.
-    """
-
-    parent: int | None
-    applied: str | None
-    table: str = ""
-    loaded: str = ""
-    source: str = ""
-    copied: frozenset[str] = frozenset()
-
-
 def find_contents(
     current: int | None,
-    find_link: Callable[[int], Link | None],
+    find_snapshot: Callable[[int], Snapshot | None],
     properties: Mapping[str, str],
     *,
     source: str,
@@ -226,7 +205,7 @@ def find_contents(
 
     Args:
         current: The snapshot; None for a table without any.
-        find_link: Finds a snapshot; None if it expired, and no metadata file has it.
+        find_snapshot: Returns a snapshot; None if it expired, and no metadata file has it.
         properties: The table's.
         source: Name of the source.
     """
@@ -235,20 +214,22 @@ def find_contents(
     while at is not None:
         if at in by_hand:
             return Contents(by_hand[at], snapshot=None)
-        link = find_link(at)
-        if link is None:
+        snapshot = find_snapshot(at)
+        if snapshot is None:
             return (
                 f"snapshot {at} expired, and with it what was applied: reload the table, or set "
                 f"the table property {APPLIED} to "
                 f'{{"applied": "MANIFEST", "snapshot": {current}}} if you know it'
             )
         # Also of the copy itself, whose merge may have been killed.
-        copied |= link.copied
-        if link.applied is not None and link.source != source:
-            return rows_of_another(link.source)
-        if link.applied is not None:
-            return Contents(Mark.parse(link.applied), link.table or None, link.loaded, copied)
-        at, written = link.parent, True
+        summary = snapshot.summary
+        copied |= read_copied(summary)
+        if APPLIED in summary and (writer := summary.get(WRITER, "")) != source:
+            return rows_of_another(writer)
+        if APPLIED in summary:
+            mark, table = Mark.parse(summary[APPLIED]), summary.get(CONTAINS_TABLE)
+            return Contents(mark, table or None, summary.get(LOADED, ""), copied)
+        at, written = snapshot.parent, True
     # Whoever loads a table by hand sets no table id; the first merge does.
     replaced = written and TABLE_ID in properties
     if replaced:

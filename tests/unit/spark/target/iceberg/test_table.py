@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -12,37 +11,42 @@ import pytest
 
 from airflow_provider_binlog.spark.target.iceberg.table import (
     APPLIED,
-    Link,
+    CONTAINS_TABLE,
+    LOADED,
+    WRITER,
+    Snapshot,
     commit_properties,
     find_contents,
 )
 from airflow_provider_binlog.spark.target.mark import NOTHING, Contents, Mark
-from airflow_provider_binlog.spark.target.state import TABLE_ID
+from airflow_provider_binlog.spark.target.state import COPIED, TABLE_ID
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-def find(
-    current: int | None, links: Mapping[int, Link], properties: Mapping[str, str]
-) -> Contents | str:
-    def find_link(number: int) -> Link | None:
-        link = links.get(number)
-        return link and replace(link, source=link.source or "shop")
+def snapshot(parent: int | None, applied: str | None = None, **said: str) -> Snapshot:
+    """Return a snapshot, of a merge if it has a mark."""
+    summary = said if applied is None else {WRITER: "shop", APPLIED: applied} | said
+    return Snapshot(0, parent, summary)
 
-    return find_contents(current, find_link, properties, source="shop")
+
+def find(
+    current: int | None, snapshots: Mapping[int, Snapshot], properties: Mapping[str, str]
+) -> Contents | str:
+    return find_contents(current, snapshots.get, properties, source="shop")
 
 
 # 10 and 20 are merges; 15, 25 and 35 compactions; 30 was rolled back; 99 was created by a query.
 LINKS = {
-    10: Link(None, "1"),
-    15: Link(10, None),
-    20: Link(15, "2.3"),
-    25: Link(20, None),
-    30: Link(25, "3"),
-    35: Link(15, None),
-    45: Link(40, None),
-    99: Link(None, None),
+    10: snapshot(None, "1"),
+    15: snapshot(10),
+    20: snapshot(15, "2.3"),
+    25: snapshot(20),
+    30: snapshot(25, "3"),
+    35: snapshot(15),
+    45: snapshot(40),
+    99: snapshot(None),
 }
 
 
@@ -64,11 +68,11 @@ def test_the_last_ancestor_counts_that_has_one(current: int | None, mark: Mark) 
 
 def test_copied_columns_are_those_since_the_last_merge_and_what_it_says() -> None:
     links = {
-        1: Link(None, "1", copied=frozenset({"3"})),
-        2: Link(1, "2", copied=frozenset({"4"})),
+        1: snapshot(None, "1", **{COPIED: "3"}),
+        2: snapshot(1, "2", **{COPIED: "4"}),
         # A copy whose merge was killed, and a compaction.
-        3: Link(2, None, copied=frozenset({"4", "5"})),
-        4: Link(3, None),
+        3: snapshot(2, **{COPIED: "4,5"}),
+        4: snapshot(3),
     }
     copied = [getattr(find(at, links, {}), "copied", None) for at in (1, 2, 3, 4)]
 
@@ -94,7 +98,10 @@ def test_a_mark_that_is_set_by_hand_counts_for_its_snapshot() -> None:
 
 
 def test_a_snapshot_says_whose_rows_it_has_and_from_which_staged_one() -> None:
-    links = {10: Link(None, "1"), 20: Link(10, "2", "9f86d081884c7d65", "20261122")}
+    links = {
+        10: snapshot(None, "1"),
+        20: snapshot(10, "2", **{CONTAINS_TABLE: "9f86d081884c7d65", LOADED: "20261122"}),
+    }
 
     found = find(20, links, {})
     assert found == Contents(Mark(2), "9f86d081884c7d65", "20261122", frozenset())
@@ -102,7 +109,7 @@ def test_a_snapshot_says_whose_rows_it_has_and_from_which_staged_one() -> None:
 
 
 def test_the_rows_of_another_source_are_not_taken_for_those_of_this_one() -> None:
-    links = {10: Link(None, "1"), 20: Link(10, "7", source="shop_2"), 30: Link(20, None)}
+    links = {10: snapshot(None, "1"), 20: snapshot(10, "7", **{WRITER: "shop_2"}), 30: snapshot(20)}
 
     assert find(30, links, {}) == "its rows are those of source 'shop_2': reload it"
 
