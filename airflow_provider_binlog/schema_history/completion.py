@@ -22,8 +22,12 @@ from airflow_provider_binlog.binlog.charsets import (
 )
 from airflow_provider_binlog.binlog.column_types import (
     BLOBS,
+    ENUMS,
+    FRACTIONAL,
+    HIDDEN_TYPES,
     NAMES,
     NUMERIC,
+    OLD_TEMPORALS,
     VARCHARS,
     ColumnType,
     type_name,
@@ -49,9 +53,6 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.binlog.events.table_map import TableMap, TableMapColumn
     from airflow_provider_binlog.schema import Default
     from airflow_provider_binlog.sql.definitions import Definition
-
-INVISIBLE_TYPES = ("inet4", "inet6", "uuid", "vector")
-"""Types of MariaDB that the log writes as BINARY or VARBINARY."""
 
 
 def facts_of(definition: Definition) -> Facts:
@@ -82,11 +83,8 @@ def facts_of(definition: Definition) -> Facts:
     )
 
 
-_LISTED = frozenset({ColumnType.ENUM, ColumnType.SET})
 _GEOMETRIES = {name: number for number, name in enumerate(GEOMETRIES)} | {"geometrycollection": 7}
 _LENGTHS = TEXTS | SQL_BLOBS
-_OLD_TEMPORALS = frozenset({ColumnType.TIME, ColumnType.DATETIME, ColumnType.TIMESTAMP})
-_TEMPORALS2 = frozenset({ColumnType.TIME2, ColumnType.DATETIME2, ColumnType.TIMESTAMP2})
 
 # Data type -> the real types that a TABLE_MAP may have for it.
 _CODES: dict[str, frozenset[int]] = {
@@ -98,10 +96,13 @@ _CODES: dict[str, frozenset[int]] = {
     **dict.fromkeys(_LENGTHS, BLOBS),
     **dict.fromkeys(_GEOMETRIES, frozenset({ColumnType.GEOMETRY})),
 }
-_BINARY_SIZES = {"inet4": 4, "inet6": 16, "uuid": 16}
-# From which version on MariaDB has types that look like BINARY and VARBINARY of these sizes.
-_SINCE = {4: (10, 10), 16: (10, 5)}
-_VECTOR_SINCE = (11, 7)
+_BINARY_SIZES = {name: hidden.size for name, hidden in HIDDEN_TYPES.items() if hidden.size}
+# By the size of a BINARY: the version of MariaDB from which on it may be a hidden type.
+_SINCE = {
+    size: min(hidden.since for hidden in HIDDEN_TYPES.values() if hidden.size == size)
+    for size in _BINARY_SIZES.values()
+}
+_VECTOR_SINCE = HIDDEN_TYPES["vector"].since
 _VECTOR_SIZE = 4
 
 
@@ -134,9 +135,9 @@ def _sizes(logged: TableMapColumn, facts: Facts) -> tuple[object, object]:
         measures = (logged.precision, logged.scale), (facts.precision, facts.scale)
     elif kind == ColumnType.BIT:
         measures = logged.bits, facts.precision
-    elif kind in _TEMPORALS2:
+    elif kind in FRACTIONAL:
         measures = logged.fsp, facts.fsp
-    elif kind in _LISTED and facts.values is not None:
+    elif kind in ENUMS and facts.values is not None:
         measures = logged.pack_size, pack_size(kind, len(facts.values))
     elif kind in BLOBS:
         measures = logged.length_size, _LENGTHS.get(facts.data_type or "")
@@ -161,7 +162,7 @@ def _logged_charset(logged: TableMapColumn) -> str | None:
 
 def _has_charset(logged: TableMapColumn) -> bool:
     kind = logged.real_type
-    return kind in BLOBS or kind in VARCHARS or kind == ColumnType.STRING or kind in _LISTED
+    return kind in BLOBS or kind in VARCHARS or kind == ColumnType.STRING or kind in ENUMS
 
 
 def complete(logged: TableMapColumn, name: str, facts: Facts, flavor: Flavor) -> TableMapColumn:
@@ -174,17 +175,17 @@ def complete(logged: TableMapColumn, name: str, facts: Facts, flavor: Flavor) ->
         added["unsigned"] = True if kind == ColumnType.YEAR else facts.unsigned
     if _has_charset(logged) and logged.collation is None and facts.charset is not None:
         added["collation"] = _collation(facts.charset)
-    if kind in _LISTED and facts.values is not None and facts.charset is not None:
+    if kind in ENUMS and facts.values is not None and facts.charset is not None:
         field = "enum_values" if kind == ColumnType.ENUM else "set_members"
         if getattr(logged, field) is None:
             added[field] = _encode_values(facts.values, facts.charset)
     if kind == ColumnType.GEOMETRY and logged.geometry_type is None:
         added["geometry_type"] = _GEOMETRIES.get(facts.data_type or "")
-    if kind in _OLD_TEMPORALS:
+    if kind in OLD_TEMPORALS:
         added["datetime_precision"] = 0 if flavor is Flavor.MYSQL else facts.fsp
     if logged.visible is None and flavor is Flavor.MYSQL:
         added["visible"] = facts.visible
-    if flavor is Flavor.MARIADB and facts.data_type in INVISIBLE_TYPES:
+    if flavor is Flavor.MARIADB and facts.data_type in HIDDEN_TYPES:
         added["data_type"] = facts.data_type
     added["generated"] = facts.generated
     added["auto_increment"] = facts.auto_increment
@@ -234,7 +235,7 @@ def missing(
         if applies and value is None:
             return what
     if flavor is Flavor.MARIADB:
-        if kind in _OLD_TEMPORALS and column.datetime_precision is None:
+        if kind in OLD_TEMPORALS and column.datetime_precision is None:
             return "digits of a fraction of a second"
         if facts.data_type is None and may_be_another_type(column, version):
             return "data type"
@@ -254,7 +255,7 @@ def may_be_another_type(column: TableMapColumn, version: tuple[int, ...]) -> boo
 
 def is_old_temporal(column: TableMapColumn) -> bool:
     """Whether it is a TIME, DATETIME or TIMESTAMP in the format from before MySQL 5.6."""
-    return column.real_type in _OLD_TEMPORALS
+    return column.real_type in OLD_TEMPORALS
 
 
 @cache

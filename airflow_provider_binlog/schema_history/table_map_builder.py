@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from airflow_provider_binlog.binlog.column_types import NAMES, ColumnType
+from airflow_provider_binlog.binlog.column_types import HIDDEN_TYPES, NAMES, ColumnType
 from airflow_provider_binlog.binlog.events.table_map import TableMap, TableMapColumn
 from airflow_provider_binlog.errors import UnsupportedError
 from airflow_provider_binlog.position import Flavor
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _T = ColumnType
 _LENGTHS = TEXTS | BLOBS
-_PACKED_SIZES = {"inet4": 4, "inet6": 16, "uuid": 16}
+_PACKED_SIZES = {name: hidden.size for name, hidden in HIDDEN_TYPES.items() if hidden.size}
 _LENGTH_SIZE_MAX = 4
 _WITH_LENGTHS = (_T.BLOB, _T.BLOB_COMPRESSED, _T.JSON, _T.GEOMETRY, _T.VECTOR)
 _CODES = {
