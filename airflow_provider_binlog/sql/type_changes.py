@@ -17,7 +17,6 @@ from airflow_provider_binlog.sql.column_types import (
     BYTES,
     ENUMS,
     FLOATS,
-    GEOMETRIES,
     INTEGERS,
     STRINGS,
     TEMPORALS,
@@ -39,8 +38,6 @@ _NOT_ASCII = frozenset({"swe7", "binary"})
 _CHARACTER_MAX = 4
 # Decimal digits of the greatest values, signed and unsigned, by size in bytes.
 _DIGITS = {1: (3, 3), 2: (5, 5), 3: (7, 8), 4: (10, 10), 8: (19, 20)}
-# Size of an integer in bytes up to which the type holds every one: 24 and 53 bits.
-_EXACT_BYTES = {"float": 3, "double": 4}
 
 _NARROWER = "the new type holds less"
 _OTHER_FORM = "the new type has another form of values"
@@ -195,23 +192,16 @@ def _integer(change: _Change) -> str | None:
     if after.name == "decimal":
         holds = _whole_digits(after) >= _DIGITS[size][before.unsigned]
         return change.loss(keeps=holds and change.keeps_sign)
-    if after.name in FLOATS:
-        exact = size <= _EXACT_BYTES[after.name] and after.scale is None
-        return None if exact and change.keeps_sign else _NARROWER
     return _OTHER_FORM
 
 
 def _decimal(change: _Change) -> str | None:
     before, after, _ = change
-    if after.name in INTEGERS:
-        digits = _DIGITS[INTEGERS[after.name]][after.unsigned] - 1
-        holds = _whole_digits(before) <= digits
-    elif after.name == "decimal":
-        holds = _whole_digits(after) >= _whole_digits(before)
-    else:
+    if after.name != "decimal":
         return _OTHER_FORM
     if (after.scale or 0) < (before.scale or 0):
         return "numbers were rounded"
+    holds = _whole_digits(after) >= _whole_digits(before)
     return change.loss(keeps=holds and change.keeps_sign)
 
 
@@ -294,10 +284,6 @@ def _temporal(change: _Change) -> str | None:
     return None if after.fsp >= before.fsp else "fractions of a second were removed"
 
 
-def _geometry(change: _Change) -> str | None:
-    return None if change.after.name in (change.before.name, "geometry") else _OTHER_FORM
-
-
 def _exact(change: _Change) -> str | None:
     before, after, _ = change
     same = (before.name, before.length) == (after.name, after.length)
@@ -312,6 +298,5 @@ _RULES = (
     (BYTES, _bytes),
     (ENUMS, _enum),
     (TEMPORALS, _temporal),
-    (GEOMETRIES, _geometry),
     (("bit", "vector"), _exact),
 )
