@@ -87,7 +87,7 @@ def test_the_table_of_another_source_is_adopted_and_read_until_its_rows_are_repl
     second.merge_killed("overwrite", adopt=True)
     assert {row["note"] for row in second.found(table)} == {row["note"] for row in older.values}
     state = second.state(table)
-    assert (state.applied, workplace.hold(table).state) == (NOTHING, "loading")
+    assert (state.applied, second.hold(table).state) == (NOTHING, "loading")
     second.merge()
     second.check(table, in_order=False)
     state = second.state(table)
@@ -128,10 +128,10 @@ def test_rows_that_someone_else_loaded_are_continued_from_their_position(
     make_by_hand(workplace, table, "note string, id int", *rows)
     position = source.position()
     table.update(2, note="after")
-    table.update(10, id=1)
+    table.update(10, note="moved before")
     table.delete(3)
     source.commit()
-    table.update(4, id=40)
+    table.update(4, note="later")
     source.commit()
 
     assert "airflow binlog adopt" in str(workplace.failure().error)

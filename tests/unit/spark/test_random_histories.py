@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from airflow_provider_binlog.spark.job.options import MergeOptions
 from airflow_provider_binlog.spark.merge.run import merge_into
 from airflow_provider_binlog.spark.merge.table_merge import Lake
+from airflow_provider_binlog.spark.target.mark import Mark
 from airflow_provider_binlog.spark.target.state import KEY, TABLE_ID, UNSEEN
 from tests.support.memory_target import MemoryTarget
 from tests.unit.spark.lake_in_memory import MemoryRows, SnapshotInMemory, StagedInMemory, evaluate
@@ -27,6 +28,8 @@ class History:
     seed: int
     compared: Counter[str] = field(default_factory=Counter)
     unfinished: set[str] = field(default_factory=set)
+    named: set[str] = field(default_factory=set)
+    meddled: set[str] = field(default_factory=set)
     snapshots: dict[int, SnapshotInMemory] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -65,6 +68,7 @@ class History:
                 }
             self.merge()
             self.compare()
+            self.compare_newest()
         loads = [each for each in self.target.committed if each.snapshot is not None]
         self.compared["reloads"] += len(loads)
         return self.compared
@@ -74,7 +78,10 @@ class History:
         options = MergeOptions("", "shop", "delta", "lake", threads=1)
         report = merge_into(lambda: lake, self.files, options)
         for table in report.tables:
+            is_named = table.error is not None or table.hold is not None
+            (self.named.add if is_named else self.named.discard)(table.table)
             if table.status == "merged":
+                self.meddled.discard(table.table)
                 self.unfinished.discard(table.table)
             elif table.error:
                 assert "a defect of the merge" not in table.error, (self.seed, table)
@@ -87,6 +94,7 @@ class History:
         tables = self.target.tables
         if tables and self.chance.random() < 0.1:
             name = self.chance.choice(list(tables))
+            self.meddled.add(name)
             before = self.chance.choice([*self.target.history.get(name, []), None])
             if before is None:
                 del tables[name]
@@ -128,6 +136,26 @@ class History:
             assert found == sorted(repr(sorted(row.items())) for row in rows), (self.seed, name)
             self.compared["within a manifest" if target.contents.mark.statements else "whole"] += 1
 
+    def compare_newest(self) -> None:
+        """Compare every table that exists with the lake, unless a merge named it and its reason."""
+        for table in self.source.contents.get(Mark(self.source.sequence), {}).values():
+            target = self.target.tables.get(table.name)
+            if table.name in self.named | self.meddled | self.unfinished:
+                continue
+            if target is None:
+                assert not table.rows, (self.seed, table.name)
+            elif target.properties[KEY] != "[]":
+                found = sorted(repr(sorted(row.items())) for row in target.read())
+                rows = [
+                    {each: row[each] for each in target.columns if each in row}
+                    for row in table.rows
+                ]
+                assert found == sorted(repr(sorted(row.items())) for row in rows), (
+                    self.seed,
+                    table.name,
+                )
+                self.compared["newest"] += 1
+
 
 def test_a_lake_table_is_what_select_returned_at_its_mark() -> None:
     compared = Counter[str]()
@@ -139,3 +167,4 @@ def test_a_lake_table_is_what_select_returned_at_its_mark() -> None:
     assert compared["whole"] > 400
     assert compared["within a manifest"] > 20
     assert compared["reloads"] > 20
+    assert compared["newest"] > 400
