@@ -54,8 +54,9 @@ class Limits:
             more: their part ends at four times as much.
         pending_bytes_max: Rows events of all tables that wait for their part to fill up, 48 MiB by
             default. When there are more, the tables that hold the most are written early.
-        prepared_bytes_max: Changes of prepared XA transactions that wait in memory for their XA
-            COMMIT, 16 MiB by default. When there are more, the largest are read again from the log.
+        prepared_bytes_max: Changes that wait in memory for the XA COMMIT of their transaction, or
+            for the end of one that has savepoints, 16 MiB by default. When there are more, the
+            largest are read again from the log.
     """
 
     part_bytes_max: _Size = _Size(16 * _MEBIBYTE)

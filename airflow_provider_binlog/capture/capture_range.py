@@ -18,22 +18,21 @@ from airflow_provider_binlog.blocks.expansion import Expander
 from airflow_provider_binlog.blocks.transactions import TransactionReader
 from airflow_provider_binlog.capture.commits import CommitReader
 from airflow_provider_binlog.capture.gtids import ExecutedGtids
-from airflow_provider_binlog.capture.prepared import PreparedTransactions
 from airflow_provider_binlog.capture.progress import ProgressReporter
 from airflow_provider_binlog.capture.quarantine import Quarantines
-from airflow_provider_binlog.capture.range_facts import read_with_facts
 from airflow_provider_binlog.capture.range_reader import RangeReader
 from airflow_provider_binlog.capture.range_sink import PartSink, RangeSink
 from airflow_provider_binlog.capture.segments import SegmentReader
 from airflow_provider_binlog.capture.staged_transactions import StagedTransactions
 from airflow_provider_binlog.capture.statements import StatementReader
-from airflow_provider_binlog.changes import ROW_FILE_SHIFT, OnTableError
+from airflow_provider_binlog.changes import OnTableError
 from airflow_provider_binlog.errors import (
     ConnectionLostError,
     ForeignPositionError,
     FormatError,
     UnsupportedError,
 )
+from airflow_provider_binlog.limits import Limits
 from airflow_provider_binlog.manifest import Manifest
 from airflow_provider_binlog.position import FIRST_OFFSET, Position
 from airflow_provider_binlog.schema_history.partial_schemas import TrackedSchemas, schema_before
@@ -47,7 +46,6 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.blocks.block import EventBlock
     from airflow_provider_binlog.capture.log_range import LogRange
-    from airflow_provider_binlog.capture.range_facts import RangeFacts
     from airflow_provider_binlog.manifest import Prepared, Statement, TableChanges
     from airflow_provider_binlog.position import SourceIdentity
     from airflow_provider_binlog.staging.object_store import ObjectStore
@@ -79,23 +77,20 @@ def capture_range(log_range: LogRange, source: BlockStream, store: ObjectStore) 
     """
     server = open_server_schemas(log_range, source)
 
-    def stage(facts: RangeFacts) -> Manifest:
-        with PartQueue(store) as queue:
-            return read_range(log_range, source, server, facts, PartSink(log_range.request, queue))
-
-    return read_with_facts(stage, log_range.carried.facts)
+    with PartQueue(store) as queue:
+        return read_range(log_range, source, server, PartSink(log_range.request, queue))
 
 
 def open_server_schemas(log_range: LogRange, source: BlockStream) -> ServerSchemas:
     """Return the tables of information_schema, for a range."""
-    request, carried = log_range.request, log_range.carried
+    request = log_range.request
     return ServerSchemas(
         source,
-        carried.stop,
+        log_range.changes_stop or request.stop,
         captured=request.tables.matches,
         read_server_tables=request.read_server_tables,
         wants_defaults=request.wants_defaults,
-        named=carried.changes,
+        named=log_range.changes,
     )
 
 
@@ -103,19 +98,18 @@ def read_range(
     log_range: LogRange,
     source: BlockStream,
     server: ServerSchemas,
-    facts: RangeFacts,
     parts: RangeSink,
 ) -> Manifest:
-    """Read the range once, for a sink.
+    """Read the range, for a sink.
 
     Raises:
-        RestartRange: More has to be known of it first.
+        BinlogError: As `capture_range`.
     """
     request, stop = log_range.request, log_range.request.stop
     progress = ProgressReporter(request.start, request.bytes_total, request.on_progress)
     fails = request.on_table_error is OnTableError.FAIL
     quarantines = Quarantines(fails=fails)
-    reader = _open(log_range, source, server, facts, quarantines)
+    reader = _open(log_range, source, server, quarantines)
     statements = StatementReader(request.tables, refuse_tables=quarantines.refuse)
     history = Tables(
         log_range.known,
@@ -140,7 +134,6 @@ def read_range(
                 rows=parts.rows,
             )
     _check_end(at, stop, reader.transactions)
-    reader.finish()
     tables = parts.finish(history.touched)
     if request.on_tables is not None:
         named = {each.state.name for each in history.touched.values()}
@@ -160,7 +153,6 @@ def _open(
     log_range: LogRange,
     source: BlockStream,
     server: ServerSchemas,
-    facts: RangeFacts,
     quarantines: Quarantines,
 ) -> RangeReader:
     request, start = log_range.request, log_range.request.start
@@ -171,35 +163,25 @@ def _open(
         staged = StagedTransactions(flavor, start, keep=keep)
     return RangeReader(
         captured=matches,
-        schemas=SchemaReader(server, _schemas_at_start(log_range)),
+        schemas=SchemaReader(server, log_range.schemas or _known_schemas(log_range)),
         commits=CommitReader(
-            PreparedTransactions(
-                lambda begin: expanded(source.blocks(begin)),
-                wanted=matches,
-                in_doubt=log_range.prepared,
-                lose=quarantines.refuse,
-                held_bytes_max=request.limits.prepared_bytes_max,
-            ),
-            facts.rolled_back,
-            refuse=quarantines.refuse,
+            lambda begin: expanded(source.blocks(begin)),
+            wanted=matches,
+            in_doubt=log_range.prepared,
+            refuse_tables=quarantines.refuse,
+            buffered_bytes_max=request.limits.prepared_bytes_max,
         ),
         gtids=ExecutedGtids(flavor, start.gtid) if staged is None else None,
         staged=staged,
         skips=request.tables.leaves_out,
-        files=log_range.carried.files,
+        files=log_range.files,
     )
 
 
-def _schemas_at_start(log_range: LogRange) -> TrackedSchemas:
-    """Return the schemas of tables at the start of a range, or of a sub-range of one."""
-    request, carried = log_range.request, log_range.carried
-    before, captured = carried.before, request.tables.matches
-    schemas = TrackedSchemas(lambda name: schema_before(before, name) if captured(*name) else None)
-    first_row = len(carried.files) << ROW_FILE_SHIFT
-    for logged in carried.changes:
-        if logged.row < first_row:
-            schemas.apply(logged, request.identity.flavor)
-    return schemas
+def _known_schemas(log_range: LogRange) -> TrackedSchemas:
+    """Return the schemas of captured tables that were known before a range."""
+    known, captured = log_range.known, log_range.request.tables.matches
+    return TrackedSchemas(lambda name: schema_before(known, name) if captured(*name) else None)
 
 
 def _manifest(
@@ -288,19 +270,19 @@ def prepared_between(source: BlockStream, start: Position, stop: Position) -> tu
     if start.coordinates == stop.coordinates:
         return ()
     transactions = TransactionReader(refuse=lambda _: None)
-    two_phase = PreparedTransactions(
-        lambda _: iter(()),
+    commits = CommitReader(
+        lambda begin: expanded(source.blocks(begin)),
         wanted=lambda *_: False,
         refuse=lambda *_: None,
-        held_bytes_max=0,
+        buffered_bytes_max=Limits().prepared_bytes_max,
     )
     try:
         for block in expanded(bounded(source.blocks(start, stop), stop)):
-            for _ in two_phase.arrange(TransactionBlock(block, transactions.read(block))):
+            for _ in commits.arrange(TransactionBlock(block, transactions.read(block))):
                 pass
     except (FormatError, UnsupportedError):
         return ()
-    return two_phase.in_doubt
+    return commits.in_doubt
 
 
 def expanded(blocks: Iterator[EventBlock]) -> Iterator[EventBlock]:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from airflow_provider_binlog import __version__
-from airflow_provider_binlog.capture.range_facts import NO_FACTS, RangeFacts
 from airflow_provider_binlog.changes import DEFAULT_POLICIES, OnTableError, Policies
 from airflow_provider_binlog.limits import Limits
 from airflow_provider_binlog.schema_history.tables import NOTHING_KNOWN, TableLookup
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.manifest import Prepared
     from airflow_provider_binlog.position import Position, SourceIdentity
     from airflow_provider_binlog.schema import TableName
+    from airflow_provider_binlog.schema_history.partial_schemas import TrackedSchemas
     from airflow_provider_binlog.schema_history.server_schemas import ServerTablesReader
     from airflow_provider_binlog.schema_history.statements import LoggedChange
 
@@ -107,43 +107,26 @@ class ExtractRequest:
 
 
 @dataclass(frozen=True)
-class Carried:
-    """What a sub-range has from the range that it is a part of.
-
-    Attributes:
-        before: The tables that were known before the range.
-        stop: Where the range stops.
-        files: Those of the range before the sub-range: rows are numbered after theirs.
-        facts: Of the range.
-        changes: What the statements of the range did to schemas, in log order.
-    """
-
-    before: TableLookup
-    stop: Position
-    files: Sequence[str] = ()
-    facts: RangeFacts = NO_FACTS
-    changes: Sequence[LoggedChange] = ()
-
-
-@dataclass(frozen=True)
 class LogRange:
-    """A range that becomes one manifest, or a sub-range of one.
+    """A range of the log, and what is known at its start.
 
     Attributes:
         request: What to stage, from the range's start and under the manifest's number.
         prepared: The XA transactions that are in doubt at the start.
         known: The tables that were known before the range.
         captured_since: Number of the first manifest, without a gap, that has the same `tables`.
-        part_of: The range that it is a sub-range of; None for a range of its own.
+        files: Files of the log before the range that its rows are numbered after.
+        schemas: Schemas of tables at the start; None for those of `known`.
+        changes: What statements did to schemas up to `changes_stop`, in log order, where that is
+            known already.
+        changes_stop: A position at or after the stop; None for the stop.
     """
 
     request: ExtractRequest
     prepared: Sequence[Prepared] = ()
     known: TableLookup = NOTHING_KNOWN
     captured_since: int = 1
-    part_of: Carried | None = None
-
-    @property
-    def carried(self) -> Carried:
-        """What it has from the range that it is a part of, which may be itself."""
-        return self.part_of or Carried(self.known, self.request.stop)
+    files: Sequence[str] = ()
+    schemas: TrackedSchemas | None = None
+    changes: Sequence[LoggedChange] = ()
+    changes_stop: Position | None = None

@@ -20,7 +20,6 @@ from airflow_provider_binlog.blocks.captured import CapturedBlock, TransactionBl
 from airflow_provider_binlog.blocks.expansion import Expander
 from airflow_provider_binlog.blocks.table_maps import NO_TABLE, TableMapReader
 from airflow_provider_binlog.blocks.transactions import TransactionReader
-from airflow_provider_binlog.capture.range_facts import RangeFacts, RestartRange
 from airflow_provider_binlog.errors import BinlogError, raise_error
 from airflow_provider_binlog.schema_history.statements import StatementFinder
 
@@ -52,10 +51,6 @@ class RangeReader:
         for block in blocks:
             for captured in reader.read(block):
                 ...
-        reader.finish()
-
-    Nothing is yielded once the range has to be read again: it is then read for its facts alone,
-    which `finish` raises.
 
     Attributes:
         files: The range's files in order; `CapturedBlock.file_index` counts them.
@@ -141,45 +136,22 @@ class RangeReader:
             new = [logged] if self._staged is None else self._staged.choose_new(logged)
             for block in chain.from_iterable(map(self._expander.expand, new)):
                 for arranged in self._arranged(block):
-                    captured = self._capture(*arranged)
-                    if not self.needs_restart:
-                        yield captured
+                    yield self._capture(*arranged)
         except BinlogError as error:
             self._refuse(error)
-            self._lose()
+            self._skip_to_next_transaction()
 
     def resume(self) -> None:
         """Continue after a gap in the log, at the beginning of a file."""
         if self._gtids is not None:
             self._gtids.reset()
             self._gtids_refused = False
-        self._lose()
+        self._skip_to_next_transaction()
 
-    def _lose(self) -> None:
-        """Go on with the next transaction."""
+    def _skip_to_next_transaction(self) -> None:
         self.transactions.skip_to_next_transaction()
         if self._commits is not None:
-            self._commits.resume()
-
-    def finish(self) -> None:
-        """End the range.
-
-        Raises:
-            RestartRange: It has to be read again.
-        """
-        if self.needs_restart:
-            raise RestartRange(self.facts)
-
-    @property
-    def facts(self) -> RangeFacts:
-        """What is known of the range by now; which rows cannot be decoded is not among it."""
-        rolled_back = () if self._commits is None else self._commits.rolled_back
-        return RangeFacts(rolled_back)
-
-    @property
-    def needs_restart(self) -> bool:
-        """Whether the range has to be read again, and is only read for its facts now."""
-        return self._commits is not None and self._commits.needs_restart
+            self._commits.reset()
 
     def _arranged(self, block: EventBlock) -> Iterable[TransactionBlock]:
         read = self.transactions.read(block)
@@ -202,7 +174,7 @@ class RangeReader:
             table_maps=self._table_maps.table_maps,
         )
         if self._commits is not None:
-            captured = self._commits.committed(captured)
+            self._commits.check(captured)
         statements = tuple(self._ddl.read(block, read, captured.row_of))
         return self.schemas.read(replace(captured, statements=statements))
 

@@ -19,8 +19,6 @@ from airflow_provider_binlog.binlog.event_types import event_name
 from airflow_provider_binlog.capture.capture_range import expanded
 from airflow_provider_binlog.capture.commits import CommitReader
 from airflow_provider_binlog.capture.gtids import ExecutedGtids
-from airflow_provider_binlog.capture.prepared import PreparedTransactions
-from airflow_provider_binlog.capture.range_facts import read_with_facts
 from airflow_provider_binlog.capture.range_reader import RangeReader
 from airflow_provider_binlog.capture.segments import check_names
 from airflow_provider_binlog.capture.statements import StatementReader
@@ -41,7 +39,6 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.binlog.events.table_map import TableMap
     from airflow_provider_binlog.blocks.block import EventBlock
     from airflow_provider_binlog.blocks.captured import CapturedBlock
-    from airflow_provider_binlog.capture.range_facts import RangeFacts
     from airflow_provider_binlog.cli.source import Range
     from airflow_provider_binlog.position import Flavor, Position
     from airflow_provider_binlog.schema_history.schemas import TableRefusal
@@ -67,9 +64,8 @@ def verify(chosen: Range, tables: Sequence[str] | None) -> None:
         captured=captured.matches,
         read_server_tables=chosen.log.read_server_tables,
     )
-    verifier = read_with_facts(
-        lambda facts: _read(chosen, Verifier(chosen, captured, server, facts))
-    )
+    verifier = Verifier(chosen, captured, server)
+    _read(chosen, verifier)
     for line in verifier.report():
         sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
@@ -80,7 +76,7 @@ def verify(chosen: Range, tables: Sequence[str] | None) -> None:
         )
 
 
-def _read(chosen: Range, verifier: Verifier) -> Verifier:
+def _read(chosen: Range, verifier: Verifier) -> None:
     """Read a range; after a file that cannot be read, the next one."""
     start: Position | None = chosen.start
     while start is not None:
@@ -94,8 +90,6 @@ def _read(chosen: Range, verifier: Verifier) -> Verifier:
             verifier.refusals.add(error)
             verifier.reader.resume()
             start = chosen.log.after(str(error.context.get("file", file)))
-    verifier.reader.finish()
-    return verifier
 
 
 @dataclass
@@ -135,16 +129,13 @@ class Verifier:
         reader: Reads the range.
     """
 
-    def __init__(
-        self, chosen: Range, tables: TableFilter, server: ServerSchemas, facts: RangeFacts
-    ) -> None:
+    def __init__(self, chosen: Range, tables: TableFilter, server: ServerSchemas) -> None:
         """Create the reader of a range.
 
         Args:
             chosen: The range.
             tables: Which tables capture would take.
             server: The tables of information_schema.
-            facts: What an earlier reading of the range found out.
         """
         self.refusals = Refusals()
         refuse = self.refusals.add
@@ -152,14 +143,11 @@ class Verifier:
             captured=tables.matches,
             schemas=SchemaReader(server, refuse=refuse),
             commits=CommitReader(
-                PreparedTransactions(
-                    lambda begin: expanded(chosen.log.blocks(begin)),
-                    wanted=tables.matches,
-                    refuse=refuse,
-                    held_bytes_max=Limits().prepared_bytes_max,
-                ),
-                facts.rolled_back,
-                refuse=lambda refused: refuse(refused.error),
+                lambda begin: expanded(chosen.log.blocks(begin)),
+                wanted=tables.matches,
+                refuse=refuse,
+                refuse_tables=lambda refused: refuse(refused.error),
+                buffered_bytes_max=Limits().prepared_bytes_max,
             ),
             gtids=ExecutedGtids(chosen.log.flavor(), None),
             refuse=refuse,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from airflow_provider_binlog.changes import OnTableError
 from tests.services.servers import Server
 from tests.support.ranges import (
     Range,
@@ -52,7 +53,6 @@ TRANSACTIONS = [
     [t(1), "SAVEPOINT s", t(2), "INSERT INTO loose VALUES (2)", "ROLLBACK TO s", t(3), "COMMIT"],
     [t(11), "SAVEPOINT s", "INSERT INTO u VALUES (12)", "ROLLBACK TO s", t(13), "COMMIT"],
     [t(21), "INSERT INTO u VALUES (22)", "INSERT INTO loose VALUES (22)", "ROLLBACK"],
-    [t(31), "CREATE TEMPORARY TABLE x (a INT)", t(32), "DROP TEMPORARY TABLE x", "ROLLBACK"],
     # Nested, repeated, and the same name twice, which the server compares without case.
     [
         *(t(41), "SAVEPOINT a", t(42), "SAVEPOINT `b c`", "INSERT INTO loose VALUES (43)", t(43)),
@@ -116,6 +116,22 @@ def test_what_was_rolled_back_is_not_staged(
         live(lax, block_bytes=30_000),
     ):
         assert stage(source, happened).manifest == expected.manifest
+
+
+def test_a_rollback_that_the_log_shows_quarantines_its_tables(
+    mariadb1011: Server, create_database: Callable[[Server], Database]
+) -> None:
+    happened = happen(
+        create_database(mariadb1011),
+        *TABLES,
+        *("START TRANSACTION", t(1), "CREATE TEMPORARY TABLE x (a INT)", t(2), "ROLLBACK"),
+        "INSERT INTO u VALUES (1)",
+    )
+
+    for source in (live(mariadb1011), files(mariadb1011, block_bytes=1000)):
+        manifest = stage(source, happened, on_table_error=OnTableError.QUARANTINE).manifest
+        assert [table.table for table in manifest.quarantined] == ["t"]
+        assert {table.table for table in manifest.tables if table.rows} == {"u", "copies"}
 
 
 @pytest.mark.parametrize("end", [["XA PREPARE 'x'", "XA COMMIT 'x'"], ["XA COMMIT 'x' ONE PHASE"]])

@@ -5,7 +5,7 @@
 A sub-range starts at the beginning of a binlog file, where no transaction is open. What it has from
 the log before it is in the plan: the tables and their schemas, the XA transactions in doubt, the
 executed GTIDs. What takes a reading of the whole range is there as
-well: its DDL statements, and what was rolled back later in it.
+well: its DDL statements.
 """
 
 # ruff: noqa: TC001  `from_json` evaluates the types of fields.
@@ -19,7 +19,6 @@ from functools import cached_property
 from airflow_provider_binlog.binlog.events.statements import Query
 from airflow_provider_binlog.blocks.captured import LoggedStatement
 from airflow_provider_binlog.capture.log_range import ExtractRequest
-from airflow_provider_binlog.capture.range_facts import RangeFacts
 from airflow_provider_binlog.capture.table_filter import TableFilter
 from airflow_provider_binlog.changes import (
     BeforeImages,
@@ -99,7 +98,6 @@ class BacklogPlan:
         captured_since: As in the manifest.
         files: The range's files, in order.
         statements: Its DDL statements.
-        rolled_back: See `RangeFacts`.
         sub_ranges: In order; each stops where the next one starts.
     """
 
@@ -120,7 +118,6 @@ class BacklogPlan:
     captured_since: int
     files: tuple[str, ...]
     statements: tuple[DdlStatement, ...]
-    rolled_back: tuple[tuple[int, int], ...]
     sub_ranges: tuple[SubRange, ...]
 
     @cached_property
@@ -191,11 +188,6 @@ class BacklogPlan:
             for each in self.statements
         )
         return tuple(change for each in statements for change in changes_of(each))
-
-    @property
-    def facts(self) -> RangeFacts:
-        """What is known of the range."""
-        return RangeFacts(rolled_back=self.rolled_back)
 
     def encode(self) -> bytes:
         """Return the plan as it is stored; see `stored_json`."""

@@ -12,7 +12,6 @@ from airflow_provider_binlog.capture.backlog.plan import (
     SubRange,
 )
 from airflow_provider_binlog.capture.capture_range import open_server_schemas, read_range
-from airflow_provider_binlog.capture.range_facts import read_with_facts
 from airflow_provider_binlog.capture.range_sink import RangeSink
 from airflow_provider_binlog.limits import limits_in_bytes
 from airflow_provider_binlog.position import FIRST_OFFSET, Position
@@ -44,7 +43,7 @@ def plan_backlog(log_range: LogRange, source: BlockStream, *, target_bytes: int)
         BinlogError: As `capture_range`, for all but the values of rows.
     """
     server, sink = open_server_schemas(log_range, source), _PlanSink(log_range, target_bytes)
-    manifest = read_with_facts(lambda facts: read_range(log_range, source, server, facts, sink))
+    manifest = read_range(log_range, source, server, sink)
     request = log_range.request
     return BacklogPlan(
         source_name=request.source_name,
@@ -68,7 +67,6 @@ def plan_backlog(log_range: LogRange, source: BlockStream, *, target_bytes: int)
             for each in sink.statements
             if changes_of(each)
         ),
-        rolled_back=sink.reader.facts.rolled_back,
         sub_ranges=sink.finished(),
     )
 

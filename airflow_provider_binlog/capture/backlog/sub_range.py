@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING
 from airflow_provider_binlog.capture.backlog.plan import result_key
 from airflow_provider_binlog.capture.capture_range import capture_range
 from airflow_provider_binlog.capture.known_tables import known_tables
-from airflow_provider_binlog.capture.log_range import Carried, LogRange
+from airflow_provider_binlog.capture.log_range import LogRange
+from airflow_provider_binlog.capture.table_filter import TableFilter
+from airflow_provider_binlog.changes import ROW_FILE_SHIFT
 from airflow_provider_binlog.errors import ObjectMissingError
 from airflow_provider_binlog.manifest import Manifest
+from airflow_provider_binlog.schema_history.partial_schemas import TrackedSchemas, schema_before
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
 
 if TYPE_CHECKING:
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.capture.backlog.plan import BacklogPlan
     from airflow_provider_binlog.capture.progress import Progress
     from airflow_provider_binlog.schema_history.server_schemas import ServerTablesReader
+    from airflow_provider_binlog.schema_history.tables import TableLookup
     from airflow_provider_binlog.staging.object_store import ObjectStore
     from airflow_provider_binlog.transport.block_stream import BlockStream
 
@@ -55,17 +59,31 @@ def stage_sub_range(
         sub_range.prepared,
         plan.known_at(number, before),
         plan.captured_since,
-        Carried(
-            before,
-            plan.stop,
-            plan.files[: sub_range.files],
-            plan.facts,
-            plan.changes,
-        ),
+        plan.files[: sub_range.files],
+        _schemas_at(plan, number, before),
+        plan.changes,
+        plan.stop,
     )
     manifest = capture_range(log_range, source, store)
     store.write(result_key(plan, number), manifest.encode())
     return manifest
+
+
+def _schemas_at(plan: BacklogPlan, number: int, before: TableLookup) -> TrackedSchemas:
+    """Return the schemas of tables at the start of a sub-range.
+
+    Args:
+        plan: The backlog.
+        number: Number of the sub-range.
+        before: The tables that were known before the backlog.
+    """
+    captured = TableFilter(plan.include, plan.exclude).matches
+    schemas = TrackedSchemas(lambda name: schema_before(before, name) if captured(*name) else None)
+    first_row = plan.sub_ranges[number].files << ROW_FILE_SHIFT
+    for logged in plan.changes:
+        if logged.row < first_row:
+            schemas.apply(logged, plan.identity.flavor)
+    return schemas
 
 
 def find_result(plan: BacklogPlan, number: int, store: ObjectStore) -> Manifest | None:

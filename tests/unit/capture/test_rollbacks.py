@@ -1,4 +1,4 @@
-"""RollbackReader: what is rolled back later in the log is left out, however the log is cut."""
+"""Rollbacks: what is rolled back later in the log is left out, however the log is cut."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airflow_provider_binlog.binlog.event_types import EventType
-from airflow_provider_binlog.capture.rollbacks import RowIntervals
+from airflow_provider_binlog.capture.rollbacks import Intervals
 from airflow_provider_binlog.changes import ROW
 from airflow_provider_binlog.errors import UnsupportedError
 from airflow_provider_binlog.position import Flavor
@@ -85,15 +85,23 @@ def test_what_was_rolled_back_to_a_savepoint_is_left_out(
 
 
 @pytest.mark.parametrize("cut", [(), range(40), (5,), (7, 9)])
-def test_what_was_rolled_back_as_a_whole_is_left_out(cut: Sequence[int]) -> None:
+def test_what_was_rolled_back_as_a_whole_after_a_savepoint_is_left_out(cut: Sequence[int]) -> None:
     events = [
-        *transaction(1, 1, save("s"), 2, end=ROLLBACK),
+        *transaction(1, save("s"), 1, 2, end=ROLLBACK),
         *transaction(2, 3),
         *transaction(3, 4, end=query("COMMIT")),
-        *transaction(4, 5, save("s"), 6, back("s"), end=ROLLBACK),
+        *transaction(4, save("s"), 5, 6, back("s"), 7, end=ROLLBACK),
     ]
 
     assert staged(write_files([events, events], Flavor.MARIADB), cut) == [3, 4, 3, 4]
+
+
+@pytest.mark.parametrize("cut", [(), range(40)])
+def test_a_rollback_of_what_was_emitted_is_refused(cut: Sequence[int]) -> None:
+    events = transaction(1, 1, save("s"), 2, end=ROLLBACK)
+
+    with pytest.raises(UnsupportedError, match="rolled back, but for changes that cannot be"):
+        staged(write_files([events], Flavor.MARIADB), cut)
 
 
 @pytest.mark.parametrize(
@@ -157,7 +165,8 @@ def test_any_savepoints_in_any_blocks(
     events: list[Made] = []
     expected: list[int] = []
     for sequence, ((done, stays), commits) in enumerate(transactions, start=1):
-        events += transaction(sequence, *done, end=XID if commits else ROLLBACK)
+        first = [] if commits else [save("first")]
+        events += transaction(sequence, *first, *done, end=XID if commits else ROLLBACK)
         expected += stays if commits else []
     files = write_files([events], Flavor.MARIADB)
 
@@ -166,11 +175,9 @@ def test_any_savepoints_in_any_blocks(
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 9)), max_size=8))
 def test_intervals_that_meet_are_joined(added: list[tuple[int, int]]) -> None:
-    intervals, expected = RowIntervals(), set[int]()
+    intervals, expected = Intervals(), set[int]()
     for start, size in added:
         intervals.add(start, start + size)
         expected |= set(range(start, start + size))
-    again = RowIntervals(intervals)
 
-    for each in (intervals, again):
-        assert set(np.flatnonzero(each.contain(np.arange(50))).tolist()) == expected
+    assert set(np.flatnonzero(intervals.contain(np.arange(50))).tolist()) == expected

@@ -120,7 +120,6 @@ def test_a_commit_skips_what_the_checkpoint_covers_already(
         captured_since=1,
         files=(),
         statements=(),
-        rolled_back=(),
         sub_ranges=(),
     )
     store_plan(plan, store)
