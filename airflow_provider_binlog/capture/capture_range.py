@@ -1,4 +1,4 @@
-"""One bounded range of the log, staged: the way of a change on one page.
+"""Stage one bounded range of the log.
 
 source ─blocks─▶ transactions, table maps ─rows events─▶ parts ─▶ manifest
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -17,14 +17,12 @@ from airflow_provider_binlog.blocks.captured import TransactionBlock
 from airflow_provider_binlog.blocks.expansion import Expander
 from airflow_provider_binlog.blocks.transactions import TransactionReader
 from airflow_provider_binlog.capture.commits import CommitReader
-from airflow_provider_binlog.capture.gtids import ExecutedGtids
-from airflow_provider_binlog.capture.progress import ProgressReporter
+from airflow_provider_binlog.capture.gtids import ExecutedGtids, StagedTransactions
+from airflow_provider_binlog.capture.log_range import ProgressReporter
+from airflow_provider_binlog.capture.part_maker import PartMaker
 from airflow_provider_binlog.capture.quarantine import Quarantines
 from airflow_provider_binlog.capture.range_reader import RangeReader
-from airflow_provider_binlog.capture.range_sink import PartSink, RangeSink
-from airflow_provider_binlog.capture.segments import SegmentReader
-from airflow_provider_binlog.capture.staged_transactions import StagedTransactions
-from airflow_provider_binlog.capture.statements import StatementReader
+from airflow_provider_binlog.capture.segments import SegmentReader, StatementReader
 from airflow_provider_binlog.changes import OnTableError
 from airflow_provider_binlog.errors import (
     ConnectionLostError,
@@ -42,12 +40,17 @@ from airflow_provider_binlog.schema_history.tables import Tables
 from airflow_provider_binlog.staging.part_writer import PartQueue
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
     from airflow_provider_binlog.blocks.block import EventBlock
-    from airflow_provider_binlog.capture.log_range import LogRange
+    from airflow_provider_binlog.blocks.captured import CapturedBlock
+    from airflow_provider_binlog.capture.log_range import ExtractRequest, LogRange
+    from airflow_provider_binlog.capture.segments import Segment
+    from airflow_provider_binlog.capture.table_parts import RowsColumns
     from airflow_provider_binlog.manifest import Prepared, Statement, TableChanges
     from airflow_provider_binlog.position import SourceIdentity
+    from airflow_provider_binlog.schema import TableId
+    from airflow_provider_binlog.schema_history.tables import TableInRange
     from airflow_provider_binlog.staging.object_store import ObjectStore
     from airflow_provider_binlog.transport.block_stream import BlockStream
 
@@ -310,3 +313,62 @@ def _cut(block: EventBlock, stop: Position) -> EventBlock:
     if count == len(block) or int(block.offset[count]) != stop.offset:
         raise ForeignPositionError("no event begins at this position", position=stop)
     return block.part(0, count)
+
+
+class RangeSink(Protocol):
+    """What a range is read for.
+
+    Attributes:
+        parts: How many parts were written.
+        rows: How many change rows they hold.
+    """
+
+    parts: int
+    rows: int
+
+    def open(self, reader: RangeReader, tables: Tables, quarantines: Quarantines) -> None:
+        """Begin, with what follows the range."""
+
+    def begin(self, logged: EventBlock) -> None:
+        """Take note that everything before a block of the log was read."""
+
+    def add(
+        self, captured: CapturedBlock, columns: RowsColumns, segments: Sequence[Segment]
+    ) -> None:
+        """Take what is captured of a block; see `PartMaker.add`."""
+
+    def finish(self, touched: Mapping[TableId, TableInRange]) -> tuple[TableChanges, ...]:
+        """End, and return the tables for the manifest, by name."""
+
+
+class PartSink(RangeSink):
+    """Writes parts."""
+
+    def __init__(self, request: ExtractRequest, queue: PartQueue) -> None:
+        self.parts = self.rows = 0
+        self._request = request
+        self._queue = queue
+
+    def open(self, reader: RangeReader, tables: Tables, quarantines: Quarantines) -> None:  # noqa: ARG002
+        """Begin with the first event of a range."""
+        self._maker = PartMaker(
+            self._request,
+            self._queue,
+            files=reader.files,
+            prefixes=reader.transactions.prefixes,
+            quarantines=quarantines,
+        )
+
+    def begin(self, logged: EventBlock) -> None:
+        """Do nothing."""
+
+    def add(
+        self, captured: CapturedBlock, columns: RowsColumns, segments: Sequence[Segment]
+    ) -> None:
+        """Write the parts that are full."""
+        self._maker.add(captured.block, columns, segments)
+        self.parts, self.rows = self._maker.parts, self._maker.rows
+
+    def finish(self, touched: Mapping[TableId, TableInRange]) -> tuple[TableChanges, ...]:
+        """Write what is left."""
+        return self._maker.finish(touched)

@@ -8,7 +8,7 @@ XA transactions in two phases are put where their changes become visible, at the
     becomes   GTID | XA_PREPARE                   GTID | XA START | changes | XA END | XA COMMIT
 
 Whether XA START begins a transaction of one phase or of two is known at its end: until then its
-changes are buffered. So are those of a transaction that may roll some back, see `rollbacks.py`.
+changes are buffered. So are those of a transaction that may roll some back, see `Rollbacks`.
 
 Source: as binlog/transactions.py; mysql-server, sql/xa/sql_cmd_xa.cc; mariadb, sql/xa.cc.
 """
@@ -25,10 +25,11 @@ from airflow_provider_binlog.binlog.events.gtid import MariadbGtid
 from airflow_provider_binlog.binlog.transactions import GroupEnd, Step, step_of_gtid
 from airflow_provider_binlog.blocks.captured import TransactionBlock, joined
 from airflow_provider_binlog.capture.quarantine import RefusedTables, raise_table_error
-from airflow_provider_binlog.capture.rollbacks import leave_out_rolled_back, may_roll_back
 from airflow_provider_binlog.capture.transaction_buffer import (
     BufferedTransaction,
     TransactionBuffer,
+    leave_out_rolled_back,
+    may_roll_back,
 )
 from airflow_provider_binlog.errors import PositionPurgedError, UnsupportedError, raise_error
 from airflow_provider_binlog.manifest import Prepared

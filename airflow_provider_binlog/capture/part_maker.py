@@ -17,10 +17,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from airflow_provider_binlog.capture.manifest_entry import ManifestEntry, count_replaced
-from airflow_provider_binlog.capture.part_table import StagedRows
-from airflow_provider_binlog.capture.pending import PendingEvents, RowsColumns, by_table, join
 from airflow_provider_binlog.capture.quarantine import EventRow, concerns_one_table
+from airflow_provider_binlog.capture.table_parts import (
+    ManifestEntry,
+    PendingEvents,
+    RowsColumns,
+    StagedRows,
+    by_table,
+    count_replaced,
+    join,
+)
 from airflow_provider_binlog.errors import BinlogError
 from airflow_provider_binlog.manifest import Part
 from airflow_provider_binlog.rows.decode import GROUP_BYTES, DecodedRows, decode_pieces
@@ -34,9 +40,9 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.blocks.block import EventBlock
     from airflow_provider_binlog.capture.log_range import ExtractRequest
-    from airflow_provider_binlog.capture.part_table import StagedPart
     from airflow_provider_binlog.capture.quarantine import Quarantines
     from airflow_provider_binlog.capture.segments import Segment
+    from airflow_provider_binlog.capture.table_parts import StagedPart
     from airflow_provider_binlog.manifest import TableChanges
     from airflow_provider_binlog.rows.decode import RowsEvents
     from airflow_provider_binlog.rows.layout import RowLayout

@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.blocks.block import EventBlock
     from airflow_provider_binlog.blocks.transactions import Transactions
     from airflow_provider_binlog.capture.commits import CommitReader
-    from airflow_provider_binlog.capture.gtids import ExecutedGtids
-    from airflow_provider_binlog.capture.staged_transactions import StagedTransactions
+    from airflow_provider_binlog.capture.gtids import ExecutedGtids, StagedTransactions
     from airflow_provider_binlog.errors import Refuse
     from airflow_provider_binlog.manifest import Prepared
     from airflow_provider_binlog.position import Position

@@ -20,8 +20,7 @@ from airflow_provider_binlog.capture.capture_range import expanded
 from airflow_provider_binlog.capture.commits import CommitReader
 from airflow_provider_binlog.capture.gtids import ExecutedGtids
 from airflow_provider_binlog.capture.range_reader import RangeReader
-from airflow_provider_binlog.capture.segments import check_names
-from airflow_provider_binlog.capture.statements import StatementReader
+from airflow_provider_binlog.capture.segments import StatementReader, check_names
 from airflow_provider_binlog.capture.table_filter import TableFilter
 from airflow_provider_binlog.changes import ChangeType
 from airflow_provider_binlog.errors import BinlogError, UnsupportedError

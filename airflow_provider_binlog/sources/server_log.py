@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_binlog.binlog.gtid_set import missing_gtids
 from airflow_provider_binlog.capture.capture_range import executed_at
-from airflow_provider_binlog.capture.staged_transactions import position_with_gtids
+from airflow_provider_binlog.capture.gtids import position_with_gtids
 from airflow_provider_binlog.errors import ConfigurationError, FormatError
 from airflow_provider_binlog.sources.log import Log
 from airflow_provider_binlog.sources.settings import Connections

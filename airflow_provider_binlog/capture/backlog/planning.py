@@ -11,8 +11,7 @@ from airflow_provider_binlog.capture.backlog.plan import (
     NamedTable,
     SubRange,
 )
-from airflow_provider_binlog.capture.capture_range import open_server_schemas, read_range
-from airflow_provider_binlog.capture.range_sink import RangeSink
+from airflow_provider_binlog.capture.capture_range import RangeSink, open_server_schemas, read_range
 from airflow_provider_binlog.limits import limits_in_bytes
 from airflow_provider_binlog.position import FIRST_OFFSET, Position
 from airflow_provider_binlog.schema import TableState
@@ -24,10 +23,10 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.blocks.block import EventBlock
     from airflow_provider_binlog.blocks.captured import CapturedBlock, LoggedStatement
     from airflow_provider_binlog.capture.log_range import LogRange
-    from airflow_provider_binlog.capture.pending import RowsColumns
     from airflow_provider_binlog.capture.quarantine import Quarantines
     from airflow_provider_binlog.capture.range_reader import RangeReader
     from airflow_provider_binlog.capture.segments import Segment
+    from airflow_provider_binlog.capture.table_parts import RowsColumns
     from airflow_provider_binlog.manifest import TableChanges
     from airflow_provider_binlog.schema import TableId, TableName
     from airflow_provider_binlog.schema_history.tables import NoTable, TableInRange, Tables

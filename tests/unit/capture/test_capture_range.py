@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from airflow_provider_binlog.capture.progress import Progress
+    from airflow_provider_binlog.capture.log_range import Progress
 
 
 def test_every_boundary_between_transactions_is_a_stop_and_no_other_offset_is() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.binlog.gtid_set import GtidSet, MariadbGtidPosition
 from airflow_provider_binlog.capture import extract
-from airflow_provider_binlog.capture.staged_transactions import is_logged, position_with_gtids
+from airflow_provider_binlog.capture.gtids import is_logged, position_with_gtids
 from airflow_provider_binlog.errors import ForeignPositionError, PositionPurgedError
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position, SourceIdentity
 from tests.support import builder

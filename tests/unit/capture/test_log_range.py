@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from airflow_provider_binlog.capture.progress import Progress
+from airflow_provider_binlog.capture.log_range import Progress
 
 
 def progress(bytes_total: int | None) -> str:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airflow_provider_binlog.binlog.event_types import EventType
-from airflow_provider_binlog.capture.rollbacks import Intervals
+from airflow_provider_binlog.capture.transaction_buffer import Intervals
 from airflow_provider_binlog.changes import ROW
 from airflow_provider_binlog.errors import UnsupportedError
 from airflow_provider_binlog.position import Flavor
