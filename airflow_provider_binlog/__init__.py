@@ -37,14 +37,16 @@ __all__ = [
 if TYPE_CHECKING:
     from airflow_provider_binlog.hooks.binlog import BinlogHook
     from airflow_provider_binlog.limits import Limits
-    from airflow_provider_binlog.operators.archive import BinlogArchiveOperator
     from airflow_provider_binlog.operators.backlog import (
         BinlogCommitOperator,
         BinlogPlanOperator,
         BinlogSubRangeOperator,
     )
-    from airflow_provider_binlog.operators.checkpoint import BinlogCheckpointOperator
-    from airflow_provider_binlog.operators.extract import BinlogExtractOperator
+    from airflow_provider_binlog.operators.extract import (
+        BinlogArchiveOperator,
+        BinlogCheckpointOperator,
+        BinlogExtractOperator,
+    )
     from airflow_provider_binlog.operators.merge import BinlogMergeOperator, merge_arguments
     from airflow_provider_binlog.operators.snapshot import BinlogSnapshotOperator
     from airflow_provider_binlog.operators.snapshot_plan import BinlogSnapshotPlanOperator
@@ -59,8 +61,8 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.triggers.binlog import BinlogPositionTrigger
 
 _MODULES = {
-    "BinlogArchiveOperator": "operators.archive",
-    "BinlogCheckpointOperator": "operators.checkpoint",
+    "BinlogArchiveOperator": "operators.extract",
+    "BinlogCheckpointOperator": "operators.extract",
     "BinlogCommitOperator": "operators.backlog",
     "BinlogExtractOperator": "operators.extract",
     "BinlogHook": "hooks.binlog",

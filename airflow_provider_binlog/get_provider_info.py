@@ -28,9 +28,7 @@ def get_provider_info() -> dict[str, object]:
         "sensors": _modules("airflow_provider_binlog.sensors.binlog"),
         "triggers": _modules("airflow_provider_binlog.triggers.binlog"),
         "operators": _modules(
-            "airflow_provider_binlog.operators.archive",
             "airflow_provider_binlog.operators.backlog",
-            "airflow_provider_binlog.operators.checkpoint",
             "airflow_provider_binlog.operators.extract",
             "airflow_provider_binlog.operators.merge",
             "airflow_provider_binlog.operators.snapshot",

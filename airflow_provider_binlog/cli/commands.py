@@ -124,7 +124,7 @@ COMMANDS: tuple[Command | Group, ...] = (
     Command(
         "status",
         "Show where a server's log ends and what it lacks for capture",
-        f"{PACKAGE}.state:show_server",
+        f"{PACKAGE}.lake_tables:show_server",
         (_SERVER,),
     ),
     Command(
@@ -173,11 +173,13 @@ COMMANDS: tuple[Command | Group, ...] = (
         "checkpoint",
         "Show or set a source's checkpoint",
         (
-            Command("show", "Print the checkpoint", f"{PACKAGE}.state:show_checkpoint", (_NAME,)),
+            Command(
+                "show", "Print the checkpoint", f"{PACKAGE}.lake_tables:show_checkpoint", (_NAME,)
+            ),
             Command(
                 "set",
                 "Set the checkpoint, on purpose and at your own risk",
-                f"{PACKAGE}.state:set_checkpoint",
+                f"{PACKAGE}.lake_tables:set_checkpoint",
                 (_NAME, *_CHECKPOINT),
             ),
         ),

@@ -1,14 +1,19 @@
-"""The argument SOURCE: binlog files, the address of a server, or an Airflow connection.
+"""The argument SOURCE: binlog files, the address of a server, an Airflow connection; and Airflow.
 
 Files are named by paths, folders, globs, and URLs of any file system of fsspec's.
+
+Tasks use the Task SDK; a command line runs in no task. Hence `airflow.models`, against ruff's
+advice, for connections and Variables.
 """
 
 from __future__ import annotations
 
+import getpass
 import os
 import re
 import sys
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -25,7 +30,6 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.blocks.block import EventBlock
     from airflow_provider_binlog.sources.log import Log
     from airflow_provider_binlog.transport.files.content import BinaryFile
-
 
 # An address in a file or variable: its password is in no list of processes.
 _IN_FILE, _IN_VARIABLE = "@", "env:"
@@ -83,7 +87,7 @@ def read_settings(source: str) -> ConnectionSettings:
             f"not the address of a server: it starts with mysql:// or mariadb://, not with "
             f"{source.partition('://')[0]}://"
         )
-    from airflow_provider_binlog.cli.environment import find_connection
+    from airflow_provider_binlog.cli.source import find_connection
 
     return find_connection(source)
 
@@ -150,7 +154,7 @@ def _find(location: str) -> dict[str, Callable[[str], BinaryFile]]:
 def _reach(location: str) -> tuple[Any, str]:
     """Return the file system of a location: by an Airflow connection, if it names one."""
     if "@" in urlsplit(location).netloc:
-        from airflow_provider_binlog.cli.environment import let_hooks_read_the_database
+        from airflow_provider_binlog.cli.source import let_hooks_read_the_database
 
         let_hooks_read_the_database()
         from airflow_provider_binlog.hooks.object_storage import reach
@@ -164,3 +168,71 @@ def _parse_position(text: str) -> Position:
         return parse_position(text)
     except FormatError as error:
         raise ConfigurationError(str(error.args[0]), given=text[:200]) from error
+
+
+def find_connection(conn_id: str) -> ConnectionSettings:
+    """Return the fields of an Airflow connection.
+
+    Raises:
+        ConfigurationError: There is no connection of this id, or no Airflow.
+    """
+    _need_airflow(f"{conn_id} is no binlog file and no mysql:// address")
+    from airflow.models import Connection
+    from airflow.sdk.exceptions import AirflowNotFoundException
+
+    from airflow_provider_binlog.hooks.binlog import read_settings
+
+    try:
+        connection = Connection.get_connection_from_secrets(conn_id)  # noqa: AIR311
+    except AirflowNotFoundException as error:
+        raise ConfigurationError(
+            f"{conn_id} is no binlog file, no mysql:// address and no Airflow connection"
+        ) from error
+    return read_settings(connection)
+
+
+class MetastoreVariableStore:
+    """Checkpoints in Variables; for the command line."""
+
+    def __init__(self) -> None:
+        """Raise ConfigurationError where Airflow is not installed."""
+        _need_airflow("checkpoints are Airflow Variables")
+
+    def get(self, key: str) -> str | None:
+        """Return the stored value, or None."""
+        from airflow.models import Variable
+
+        value = Variable.get(key, default_var=None)  # noqa: AIR311
+        return None if value is None else str(value)
+
+    def set(self, key: str, value: str) -> None:
+        """Store `value`."""
+        from airflow.models import Variable
+
+        from airflow_provider_binlog.hooks.tasks import VARIABLE_DESCRIPTION
+
+        Variable.set(key, value, description=VARIABLE_DESCRIPTION)  # noqa: AIR311
+
+
+def let_hooks_read_the_database() -> None:
+    """Let the Task SDK find connections outside of a task, as `airflow connections test` does.
+
+    Raises:
+        ConfigurationError: Airflow is not installed here.
+    """
+    _need_airflow("a staging path, or a location with a connection, is reached by Airflow")
+    os.environ.setdefault("_AIRFLOW_PROCESS_CONTEXT", "server")
+
+
+def _need_airflow(why: str) -> None:
+    if find_spec("airflow") is None or find_spec("airflow.models") is None:
+        raise ConfigurationError(f"{why}, and Airflow is not installed here")
+
+
+def name_person() -> str:
+    """Return the account's name, or its number: containers may run under one without a name."""
+    try:
+        name = getpass.getuser()
+    except (KeyError, OSError):
+        name = f"uid {os.getuid()}"
+    return f"{name} by hand"

@@ -1,21 +1,33 @@
-"""Shared by all tasks: run name, time, mapped tasks, asset events, template fields."""
+"""Runs of tasks, their template fields, checkpoints in Variables, and how a task fails."""
 
 from __future__ import annotations
 
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import Asset, conf, timezone
+from airflow.sdk import Asset, Variable, conf, timezone
+from airflow.sdk.exceptions import AirflowFailException
 
+from airflow_provider_binlog.checkpoint import KEY_PREFIX, repair_command
+from airflow_provider_binlog.errors import (
+    BinlogError,
+    CheckpointError,
+    ConfigurationError,
+    ForeignPositionError,
+    FormatError,
+    PositionPurgedError,
+    SourceError,
+    UnsupportedError,
+)
+from airflow_provider_binlog.position import FIRST_OFFSET, Position, split_file_name
 from airflow_provider_binlog.sources.binlog_source import BinlogSource
 from airflow_provider_binlog.table_options import TableOptions
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import jinja2
     from airflow.sdk import BaseOperator, Context
-
-    _Base = BaseOperator
-else:
-    _Base = object
 
 
 def name_run(context: Context) -> str:
@@ -42,6 +54,12 @@ def pass_to_outlets(task: BaseOperator, context: Context, value: dict[str, Any])
             context["outlet_events"][outlet].extra = value
 
 
+if TYPE_CHECKING:
+    _Base = BaseOperator
+else:
+    _Base = object
+
+
 class RendersObjects(_Base):
     """Base of tasks with a `BinlogSource` or `TableOptions` in template fields.
 
@@ -64,3 +82,124 @@ class RendersObjects(_Base):
         if isinstance(content, TableOptions):
             return TableOptions(**render(content.given))
         return content.render(render) if isinstance(content, BinlogSource) else render(content)
+
+
+VARIABLE_DESCRIPTION = (
+    "How far the changes of a binary log are staged. Written by airflow-provider-binlog."
+)
+
+
+def checkpoint_key(source: str) -> str:
+    """Return the key of the Variable that holds a source's checkpoint."""
+    return f"{KEY_PREFIX}{source}"
+
+
+class AirflowVariableStore:
+    """Store of checkpoints, a Variable for each; for tasks and triggers."""
+
+    def get(self, key: str) -> str | None:
+        """Return the stored value, or None.
+
+        Raises:
+            AirflowRuntimeError: Airflow cannot determine whether there is a value.
+        """
+        value = Variable.get(key, default=None)
+        # Airflow also returns the default where its API server did not answer.
+        if value is None and key in Variable.keys(prefix=key):
+            value = Variable.get(key)
+        return None if value is None else str(value)
+
+    def set(self, key: str, value: str) -> None:
+        """Store `value`."""
+        Variable.set(key, value, description=VARIABLE_DESCRIPTION)
+
+
+_LOAD = (
+    "and load its tables from snapshots; into the same lake with adopt=True of the merge, until "
+    "all of its tables are loaded"
+)
+
+_OF_ONE_EVENT = frozenset({"log_pos", "offset"})
+_OF_TABLES_OR_ALL_EVENTS = frozenset(
+    {"table", "tables", "column", "version", "server", "needed_field", "compression"}
+)
+"""Context of errors that a start after the event does not mend: of a table, or of what the server
+logs with every event."""
+
+
+@contextmanager
+def naming_repairs(source: BinlogSource, staging_path: str | None = None) -> Iterator[None]:
+    """Add the repair of a source to the context of its errors."""
+    try:
+        with naming_repair_command(source.name, staging_path):
+            yield
+    except PositionPurgedError as error:
+        again = _name_again(source, "earliest")
+        error.context["repair"] = f"capture what is left as {again}, {_LOAD}"
+        raise
+    except ForeignPositionError as error:
+        again = _name_again(source, "earliest")
+        error.context["repair"] = (
+            "connect to the server and the log of the position; if that log was reset, renamed or "
+            f"lost, capture the one that is there as {again}, {_LOAD}"
+        )
+        raise
+    except FormatError as error:
+        if (file := error.context.get("file")) is not None:
+            error.context["repair"] = _restore(source, str(file))
+        raise
+    except UnsupportedError as error:
+        names = error.context.keys()
+        if names & _OF_ONE_EVENT and not names & _OF_TABLES_OR_ALL_EVENTS:
+            # The event stays in the log, whatever is corrected on the server.
+            again = _name_again(source, "now")
+            error.context["repair"] = f"to continue after it, capture as {again}, {_LOAD}"
+        raise
+
+
+def _name_again(source: BinlogSource, start: str) -> str:
+    """Return the source under another name, as a DAG's author writes it."""
+    where = f"files={source.files!r}" if source.files is not None else ""
+    where = where or f'conn_id="{source.conn_id}"'
+    return f'BinlogSource("{source.name}_2", {where}, start="{start}")'
+
+
+def _restore(source: BinlogSource, file: str) -> str:
+    """Return how to continue after a damaged file of the log."""
+    following = "FILE"
+    with suppress(FormatError):
+        log, number = split_file_name(file)
+        following = f"{log}.{number + 1:0{len(file) - len(log) - 1}}"
+    again = _name_again(source, str(Position(following, FIRST_OFFSET)))
+    return (
+        f"restore {file} from a copy, such as one of the archive; if there is none, capture what "
+        f"follows it as {again}, once that file begins (FLUSH BINARY LOGS), {_LOAD}"
+    )
+
+
+@contextmanager
+def naming_repair_command(source: str, staging_path: str | None) -> Iterator[None]:
+    """Complete the command that repairs a checkpoint with the staging path, if there is one."""
+    try:
+        yield
+    except CheckpointError as error:
+        if staging_path is not None and "repair" in error.context:
+            error.context["repair"] = repair_command(source, staging_path)
+        raise
+
+
+@contextmanager
+def fail_unless_retryable() -> Iterator[None]:
+    """Turn an error that is not retryable into Airflow's "fail, do not retry".
+
+    The one place that reads `retryable`.
+    """
+    try:
+        yield
+    except BinlogError as error:
+        if error.retryable:
+            raise
+        failure = AirflowFailException(f"{type(error).__name__}: {error}")
+        # The text of these says what to change; a traceback would bury it.
+        is_plain = isinstance(error, ConfigurationError | SourceError)
+        raise failure from (None if is_plain else error)

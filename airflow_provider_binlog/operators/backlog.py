@@ -18,15 +18,17 @@ from airflow_provider_binlog.errors import (
     PositionPurgedError,
 )
 from airflow_provider_binlog.hooks.binlog import BinlogHook
-from airflow_provider_binlog.hooks.failures import fail_unless_retryable, naming_repairs
 from airflow_provider_binlog.hooks.object_storage import locate, open_store, reach
 from airflow_provider_binlog.hooks.tasks import (
+    AirflowVariableStore,
     RendersObjects,
+    checkpoint_key,
+    fail_unless_retryable,
     max_map_length,
     name_run,
+    naming_repairs,
     pass_to_outlets,
 )
-from airflow_provider_binlog.hooks.variables import AirflowVariableStore, checkpoint_key
 from airflow_provider_binlog.limits import read_size
 from airflow_provider_binlog.operators.ranges import (
     RangeArguments,

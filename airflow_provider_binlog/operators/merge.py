@@ -15,13 +15,17 @@ from airflow_provider_binlog.errors import (
     ObjectMissingError,
     UnknownMergeError,
 )
-from airflow_provider_binlog.hooks.failures import fail_unless_retryable
+from airflow_provider_binlog.hooks.binlog import find_environment
 from airflow_provider_binlog.hooks.object_storage import lake_location, open_store, spark_location
-from airflow_provider_binlog.hooks.spark import find_environment
-from airflow_provider_binlog.hooks.tasks import RendersObjects, name_run, pass_to_outlets
+from airflow_provider_binlog.hooks.tasks import (
+    RendersObjects,
+    fail_unless_retryable,
+    name_run,
+    pass_to_outlets,
+)
 from airflow_provider_binlog.names import encode_name
 from airflow_provider_binlog.operators.arguments import read_globs, read_options
-from airflow_provider_binlog.operators.checkpoint import move_checkpoint
+from airflow_provider_binlog.operators.extract import move_checkpoint
 from airflow_provider_binlog.sources.binlog_source import (
     InitialLoad,
     LakeFormat,

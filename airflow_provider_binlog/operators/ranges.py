@@ -27,8 +27,7 @@ from airflow_provider_binlog.checkpoint import (
 from airflow_provider_binlog.errors import CheckpointMissingError, ConfigurationError
 from airflow_provider_binlog.hooks.binlog import BinlogHook
 from airflow_provider_binlog.hooks.object_storage import reach
-from airflow_provider_binlog.hooks.tasks import now
-from airflow_provider_binlog.hooks.variables import AirflowVariableStore, checkpoint_key
+from airflow_provider_binlog.hooks.tasks import AirflowVariableStore, checkpoint_key, now
 from airflow_provider_binlog.limits import Limits, read_limits
 from airflow_provider_binlog.operators.arguments import read_globs
 from airflow_provider_binlog.sources.binlog_files import find_files

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_binlog.errors import ConfigurationError, ServerChangedError, TableAlteredError
 from airflow_provider_binlog.hooks.binlog import BinlogHook
-from airflow_provider_binlog.hooks.failures import fail_unless_retryable
 from airflow_provider_binlog.hooks.object_storage import locate, open_store
-from airflow_provider_binlog.hooks.tasks import name_run, pass_to_outlets
+from airflow_provider_binlog.hooks.tasks import fail_unless_retryable, name_run, pass_to_outlets
 from airflow_provider_binlog.limits import Limits, limits_in_bytes, read_limits
 from airflow_provider_binlog.operators.arguments import (
     read_chunk_range,

@@ -10,9 +10,13 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 
 from airflow_provider_binlog.errors import ConfigurationError
-from airflow_provider_binlog.hooks.failures import fail_unless_retryable
 from airflow_provider_binlog.hooks.object_storage import lake_location, open_store
-from airflow_provider_binlog.hooks.tasks import RendersObjects, max_map_length, name_run
+from airflow_provider_binlog.hooks.tasks import (
+    RendersObjects,
+    fail_unless_retryable,
+    max_map_length,
+    name_run,
+)
 from airflow_provider_binlog.names import join_table_name
 from airflow_provider_binlog.operators.arguments import (
     read_globs,

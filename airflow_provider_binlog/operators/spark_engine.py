@@ -12,7 +12,7 @@ from airflow.sdk.exceptions import AirflowException
 
 from airflow_provider_binlog.errors import MALFORMED, ConfigurationError, SparkJobError
 from airflow_provider_binlog.executors.job import JobReport
-from airflow_provider_binlog.hooks.spark import find_environment
+from airflow_provider_binlog.hooks.binlog import find_environment
 from airflow_provider_binlog.hooks.tasks import RendersObjects
 from airflow_provider_binlog.sources.binlog_source import Engine, check_choice
 from airflow_provider_binlog.spark.job.package import pack

@@ -16,10 +16,14 @@ from airflow_provider_binlog.errors import (
     PositionPurgedError,
 )
 from airflow_provider_binlog.hooks.binlog import BinlogHook
-from airflow_provider_binlog.hooks.failures import fail_unless_retryable, naming_repairs
 from airflow_provider_binlog.hooks.object_storage import open_store
-from airflow_provider_binlog.hooks.tasks import RendersObjects
-from airflow_provider_binlog.hooks.variables import AirflowVariableStore, checkpoint_key
+from airflow_provider_binlog.hooks.tasks import (
+    AirflowVariableStore,
+    RendersObjects,
+    checkpoint_key,
+    fail_unless_retryable,
+    naming_repairs,
+)
 from airflow_provider_binlog.sources.binlog_source import (
     BinlogSource,
     WhenNothingNew,

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, TaskGroup
 
-from airflow_provider_binlog.operators.checkpoint import BinlogCheckpointOperator
-from airflow_provider_binlog.operators.extract import BinlogExtractOperator
+from airflow_provider_binlog.operators.extract import (
+    BinlogCheckpointOperator,
+    BinlogExtractOperator,
+)
 from airflow_provider_binlog.operators.merge import BinlogMergeOperator
 from airflow_provider_binlog.operators.snapshot import BinlogSnapshotOperator
 from airflow_provider_binlog.operators.snapshot_plan import BinlogSnapshotPlanOperator

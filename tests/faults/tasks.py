@@ -17,12 +17,13 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from airflow_provider_binlog import errors
 from airflow_provider_binlog.checkpoint import Checkpoint
 from airflow_provider_binlog.errors import BinlogError
-from airflow_provider_binlog.hooks.variables import checkpoint_key
+from airflow_provider_binlog.hooks.tasks import checkpoint_key
 from airflow_provider_binlog.manifest import Manifest
-from airflow_provider_binlog.operators import checkpoint as checkpoint_module
 from airflow_provider_binlog.operators import extract, ranges
-from airflow_provider_binlog.operators.checkpoint import BinlogCheckpointOperator
-from airflow_provider_binlog.operators.extract import BinlogExtractOperator
+from airflow_provider_binlog.operators.extract import (
+    BinlogCheckpointOperator,
+    BinlogExtractOperator,
+)
 from airflow_provider_binlog.sources.binlog_source import BinlogSource
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
 from airflow_provider_binlog.staging.object_store import ObjectStore
@@ -225,7 +226,7 @@ class Tasks:
 
     def _set_up(self) -> None:
         self.patch.setenv("AIRFLOW_CONN_BINLOG_DEFAULT", self.connection())
-        for module in (extract, ranges, checkpoint_module):
+        for module in (extract, ranges):
             self.patch.setattr(module, "AirflowVariableStore", lambda: self.variables)
         if not self.opens_store:
             self.patch.setattr(extract, "open_store", lambda _: self.store)

@@ -16,7 +16,7 @@ from airflow_provider_binlog.operators.backlog import (
     BinlogPlanOperator,
     BinlogSubRangeOperator,
 )
-from airflow_provider_binlog.operators.checkpoint import BinlogCheckpointOperator
+from airflow_provider_binlog.operators.extract import BinlogCheckpointOperator
 from airflow_provider_binlog.sensors.binlog import BinlogPositionSensor
 from tests.faults.tasks import Tasks
 from tests.fixtures.mysql import flush_log

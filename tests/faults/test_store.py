@@ -19,7 +19,7 @@ from airflow_provider_binlog.errors import (
     StoreUnavailableError,
     TruncatedError,
 )
-from airflow_provider_binlog.hooks.variables import checkpoint_key
+from airflow_provider_binlog.hooks.tasks import checkpoint_key
 from airflow_provider_binlog.limits import Limits
 from airflow_provider_binlog.position import Position
 from airflow_provider_binlog.transport.server import queries

@@ -24,9 +24,11 @@ from airflow_provider_binlog.errors import (
     PositionPurgedError,
     ServerChangedError,
 )
-from airflow_provider_binlog.operators.archive import BinlogArchiveOperator
-from airflow_provider_binlog.operators.checkpoint import read_staged
-from airflow_provider_binlog.operators.extract import BinlogExtractOperator
+from airflow_provider_binlog.operators.extract import (
+    BinlogArchiveOperator,
+    BinlogExtractOperator,
+    read_staged,
+)
 from airflow_provider_binlog.sensors.binlog import BinlogPositionSensor
 from airflow_provider_binlog.sources.binlog_files import find_files, reach_plainly
 from airflow_provider_binlog.sources.binlog_source import BinlogSource

@@ -20,8 +20,10 @@ from pymysql.cursors import DictCursor
 from airflow_provider_binlog.binlog.event_types import GROUP_STARTS
 from airflow_provider_binlog.checkpoint import Checkpoint
 from airflow_provider_binlog.cli.commands import main
-from airflow_provider_binlog.operators.checkpoint import BinlogCheckpointOperator
-from airflow_provider_binlog.operators.extract import BinlogExtractOperator
+from airflow_provider_binlog.operators.extract import (
+    BinlogCheckpointOperator,
+    BinlogExtractOperator,
+)
 from airflow_provider_binlog.sources.binlog_source import BinlogSource
 from airflow_provider_binlog.transport.files.reader import FileBlockStream
 from tests.fixtures import mysql

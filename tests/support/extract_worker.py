@@ -27,9 +27,10 @@ import airflow_provider_binlog.capture
 import airflow_provider_binlog.snapshot.take
 from airflow_provider_binlog.hooks.object_storage import open_store
 from airflow_provider_binlog.operators import backlog, extract, ranges, snapshot
-from airflow_provider_binlog.operators import checkpoint as checkpoint_module
-from airflow_provider_binlog.operators.checkpoint import BinlogCheckpointOperator
-from airflow_provider_binlog.operators.extract import BinlogExtractOperator
+from airflow_provider_binlog.operators.extract import (
+    BinlogCheckpointOperator,
+    BinlogExtractOperator,
+)
 from airflow_provider_binlog.operators.snapshot import BinlogSnapshotOperator
 from airflow_provider_binlog.sensors import binlog
 from airflow_provider_binlog.sources import file_log, server_log
@@ -157,7 +158,7 @@ def race(tasks: Sequence[Extract]) -> list[Answer]:
 def save(variables: Path, staged: dict[str, Any]) -> dict[str, Any]:
     """Run the checkpoint operator."""
     kept = _Variables(variables, _Writes())
-    patch.object(checkpoint_module, "AirflowVariableStore", lambda: kept).start()
+    patch.object(extract, "AirflowVariableStore", lambda: kept).start()
     operator = BinlogCheckpointOperator(task_id="checkpoint", staged=staged)
     return operator.execute(context())
 
@@ -196,7 +197,7 @@ def _extract(task: Extract, starts: Barrier | None) -> Answer:
 
     for module in (extract, snapshot, backlog, binlog):
         patch.object(module, "open_store", open_mortal).start()
-    for module in (extract, ranges, backlog, binlog, checkpoint_module):
+    for module in (extract, ranges, backlog, binlog):
         patch.object(module, "AirflowVariableStore", lambda: variables).start()
     operator = task.operator(task_id="stage", **task.arguments)
     try:

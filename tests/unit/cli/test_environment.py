@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from airflow_provider_binlog.cli.environment import name_person
+from airflow_provider_binlog.cli.source import name_person
 
 
 def test_an_account_without_a_name_is_its_number(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import pytest
 from airflow_provider_binlog.binlog.charsets import BINARY_COLLATION
 from airflow_provider_binlog.binlog.column_types import ColumnType
 from airflow_provider_binlog.binlog.events.table_map import TableMap, TableMapColumn
-from airflow_provider_binlog.cli.row_objects import missing_metadata
+from airflow_provider_binlog.cli.rows import missing_metadata
 from tests.support import builder
 
 MYSQL, MARIADB = (builder.parsed_format(each) for each in (builder.MYSQL, builder.MARIADB))

@@ -16,8 +16,11 @@ from airflow_provider_binlog.errors import (
     PositionPurgedError,
     UnsupportedError,
 )
-from airflow_provider_binlog.hooks.failures import fail_unless_retryable, naming_repairs
-from airflow_provider_binlog.hooks.variables import checkpoint_key
+from airflow_provider_binlog.hooks.tasks import (
+    checkpoint_key,
+    fail_unless_retryable,
+    naming_repairs,
+)
 
 SHOP = BinlogSource("shop", conn_id="replica", start="now")
 

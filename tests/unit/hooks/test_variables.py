@@ -14,7 +14,7 @@ from airflow.sdk.execution_time.comms import (
     VariableResult,
 )
 
-from airflow_provider_binlog.hooks.variables import AirflowVariableStore
+from airflow_provider_binlog.hooks.tasks import AirflowVariableStore
 
 KEY = "binlog_checkpoint_shop"
 AWAY = ErrorResponse(error=ErrorType.API_SERVER_ERROR, detail={"status_code": 500})

@@ -9,7 +9,7 @@ import pytest
 
 from airflow_provider_binlog.checkpoint import Checkpoint
 from airflow_provider_binlog.errors import ConfigurationError
-from airflow_provider_binlog.operators.checkpoint import read_staged
+from airflow_provider_binlog.operators.extract import read_staged
 from airflow_provider_binlog.position import Flavor, Position, SourceIdentity
 
 IDENTITY = SourceIdentity(Flavor.MYSQL, "4f1e0000-0000-0000-0000-000000000001", "binlog")

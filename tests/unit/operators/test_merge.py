@@ -18,10 +18,10 @@ from airflow_provider_binlog.errors import (
     ConnectionNotFoundError,
     UnknownMergeError,
 )
-from airflow_provider_binlog.hooks.spark import find_own_spark_submit
-from airflow_provider_binlog.operators import checkpoint as checkpoint_module
+from airflow_provider_binlog.hooks.binlog import find_own_spark_submit
+from airflow_provider_binlog.operators import extract
 from airflow_provider_binlog.operators import merge as module
-from airflow_provider_binlog.operators.checkpoint import BinlogCheckpointOperator
+from airflow_provider_binlog.operators.extract import BinlogCheckpointOperator
 from airflow_provider_binlog.operators.merge import (
     BinlogMergeOperator,
     merge_arguments,
@@ -208,7 +208,7 @@ def checkpoint(monkeypatch: pytest.MonkeyPatch) -> Checkpoint:
         saved_by="a test",
     )
     Variables.found = {"binlog_checkpoint_shop": saved.encode()}
-    monkeypatch.setattr(checkpoint_module, "AirflowVariableStore", Variables)
+    monkeypatch.setattr(extract, "AirflowVariableStore", Variables)
     monkeypatch.setattr(module, "find_idle_report", lambda *_: report)
     connection = Connection(conn_id="spark_default", conn_type="spark", host="local[2]")
     monkeypatch.setattr(BaseHook, "get_connection", lambda *_: connection)
