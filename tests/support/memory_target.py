@@ -8,7 +8,7 @@ target.tables["shop.orders"].read()
 from __future__ import annotations
 
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_binlog.errors import MergeError, TargetConflictError
@@ -151,6 +151,7 @@ class MemoryTarget:
         table.properties |= {**before.blanks} | find_first_properties(change)
         filled = {id_ for id_, name in change.fields.items() if name in change.evolution.filled}
         if filled:
+            before = replace(before, properties=table.properties)
             table.properties |= announce_fills(before, filled, change.mark)
         for step in _steps(table, change.evolution):
             self.interrupt()

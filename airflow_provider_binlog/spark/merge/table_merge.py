@@ -123,6 +123,7 @@ def _merge_segment(lake: Lake[Rows], work: TableWork, segment: Segment) -> Commi
         lacks=_lacks(work, segment),
         snapshot=work.snapshot,
         ends=segment.ends and not segment.is_changelog,
+        claims=work.plan.claims,
     )
     try:
         commit = lake.target.commit(change)

@@ -147,7 +147,7 @@ class Fold:
         if not self.keyed:
             return True
         if self.tables.reloads and state is not None:
-            return state.table != self.lifecycle.table
+            return not state.has_ids or state.table != self.lifecycle.table
         return self.tables.is_new or self.lifecycle.replaces
 
     @property

@@ -309,10 +309,11 @@ def identify(state: TargetState | None, name: TableName, log: TableLog) -> Targe
         table = find_table(name, log, first=state.applied.sequence + 1)
     if table is None or table == UNSEEN:
         return state
-    claims = _claims(state.column_ids, find_field_ids(log, table, since=state.applied))
-    known = {TABLE_ID: table, FIELDS: json.dumps(claims)}
+    fields = state.properties.get(FIELDS, "{}") if state.claims else "{}"
+    known = {TABLE_ID: table, FIELDS: fields}
     contents = replace(state.contents, table=table)
-    return replace(state, properties=state.properties | known, contents=contents)
+    identified = replace(state, properties=state.properties | known, contents=contents)
+    return _identify_columns(identified, log)
 
 
 def _identify_columns(state: TargetState, log: TableLog) -> TargetState:

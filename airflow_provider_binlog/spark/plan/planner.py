@@ -21,6 +21,7 @@ from airflow_provider_binlog.spark.plan.lifecycle import (
 from airflow_provider_binlog.spark.plan.range_rows import read_range
 from airflow_provider_binlog.spark.plan.segment import Stop
 from airflow_provider_binlog.spark.plan.stops import StopSearch
+from airflow_provider_binlog.spark.target.state import FIELDS
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.manifest import Part
@@ -46,6 +47,8 @@ class TablePlan:
         stop: What the lake table cannot follow after all segments; None if it follows.
         ended: Whether the name stands for no table after the range; the lake keeps the rows.
         waits: Why nothing can be merged, although no row came yet; None if all can.
+        claims: Value of `FIELDS` that the lake table is to get before its columns change, where the
+            log says more of them than its properties do; else None.
     """
 
     name: TableName
@@ -56,6 +59,7 @@ class TablePlan:
     stop: Stop | None = None
     ended: bool = False
     waits: Stop | None = None
+    claims: str | None = None
 
     @property
     def parts(self) -> list[Part]:
@@ -89,7 +93,8 @@ def plan_table(
         MergeError: The lake table does not fit, or a column cannot be merged.
         ConfigurationError: The chosen key columns cannot serve.
     """
-    state = identify(state, name, log)
+    state, before = identify(state, name, log), state
+    claims = None if state is None or state is before else state.properties[FIELDS]
     tables = TableRange(name, log, first, state, options.key)
     lifecycle = find_lifecycle(
         name, log, first=first, followed=followed_by(state), in_lake=state is not None
@@ -106,12 +111,13 @@ def plan_table(
     try:
         plan = plan_next(tables, lifecycle, keyed=keyed)
         if plan.stop is None or not ended:
-            return plan
+            return replace(plan, claims=claims)
     except MergeError:
         if not ended or state is None:
             raise
     # The table does not exist any more: the lake keeps what it has.
-    return plan_next(tables, replace(lifecycle, table=None, replaces=False), keyed=keyed)
+    plan = plan_next(tables, replace(lifecycle, table=None, replaces=False), keyed=keyed)
+    return replace(plan, claims=claims)
 
 
 def _is_keyed(tables: TableRange, lifecycle: Lifecycle) -> bool:

@@ -150,6 +150,11 @@ def find_first_properties(change: TableChange[Any]) -> dict[str, str]:
         properties[ENDED] = str(change.mark)
     if follows is not None and (before is None or before.applied == NOTHING):
         properties |= table_property(follows)
+    if change.claims is not None and change.evolution.changes_columns and before is not None:
+        # A merge that is killed once the columns changed leaves names that say nothing of their
+        # values: the next one knows the columns by their ids.
+        properties |= {FIELDS: change.claims, SNAPSHOT: before.loaded}
+        properties |= table_property(before.table or "")
     if change.snapshot is not None and (before is None or before.applied == NOTHING):
         # Effective until the rows are committed.
         return properties | hold_property(Hold("loading", "its rows are being loaded"), NOTHING)

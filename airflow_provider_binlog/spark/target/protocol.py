@@ -100,6 +100,7 @@ class TableChange(Generic[Rows]):
         lacks: What the lake table lacks afterwards, in words; empty if it lacks nothing.
         snapshot: Id of the snapshot that the rows are loaded from; None if from none.
         ends: Whether the name stands for no table afterwards, and the rows are only kept.
+        claims: Value of `FIELDS` that `before` is to get ahead of its columns' change; else None.
     """
 
     table: str
@@ -116,6 +117,7 @@ class TableChange(Generic[Rows]):
     lacks: str = ""
     snapshot: str | None = None
     ends: bool = False
+    claims: str | None = None
 
     @property
     def contents(self) -> Contents:

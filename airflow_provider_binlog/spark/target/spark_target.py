@@ -294,6 +294,7 @@ class TableCommit:
             ids = self._read_unchanged(before).column_ids
             self._check_columns(before, ids, {name: name for name in before.columns})
         self._set_properties(changed)
+        before = replace(before, properties=before.properties | changed)
         filled = self._evolve(before)
         state = self._read_unchanged(before)
         self._check_columns(before, state.column_ids, change.evolution.columns)

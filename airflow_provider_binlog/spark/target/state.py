@@ -272,7 +272,12 @@ class TargetState:
         Raises:
             MergeError: It was edited.
         """
-        return read_fields(self.properties.get(FIELDS, "{}"), FIELDS) if self.has_ids else {}
+        same = self.table == self.properties.get(TABLE_ID)
+        if self.table == UNSEEN:
+            # A merge claimed the columns before it changed them. An earlier load, which the table
+            # was restored to, may be that of another table.
+            same = same and self.properties.get(SNAPSHOT) == self.loaded
+        return read_fields(self.properties.get(FIELDS, "{}"), FIELDS) if same else {}
 
 
 def read_copied(properties: Mapping[str, str]) -> frozenset[str]:

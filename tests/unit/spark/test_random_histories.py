@@ -162,7 +162,8 @@ class History:
 def test_a_lake_table_is_what_select_returned_at_its_mark() -> None:
     compared = Counter[str]()
     # 1297: what an older rename of a name says is not where its table was lost.
-    for seed in (*range(400), 1297):
+    # 7379: a merge was killed once it had changed columns that only a snapshot had said.
+    for seed in (*range(400), 1297, 7379):
         compared += History(seed).run()
     for seed in range(100):
         compared += History(seed).run(quiet=True)

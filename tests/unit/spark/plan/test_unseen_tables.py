@@ -14,7 +14,15 @@ from airflow_provider_binlog.spark.plan.planner import TablePlan, plan_table
 from airflow_provider_binlog.spark.plan.table_log import TableLog
 from airflow_provider_binlog.spark.reload.plan import Reload, plan_reload
 from airflow_provider_binlog.spark.target.mark import Contents, Mark
-from airflow_provider_binlog.spark.target.state import FIELDS, KEY, TABLE_ID, UNSEEN, TargetState
+from airflow_provider_binlog.spark.target.properties import announce_fills
+from airflow_provider_binlog.spark.target.state import (
+    FIELDS,
+    KEY,
+    SNAPSHOT,
+    TABLE_ID,
+    UNSEEN,
+    TargetState,
+)
 from airflow_provider_binlog.table_options import TableOptions
 from tests.unit.schema_history.log import Log, T
 from tests.unit.spark.plan.snapshots import snapshot
@@ -191,6 +199,77 @@ def test_columns_are_followed_from_range_to_range() -> None:
         "x": "c2",
         "v": "c7-v",
     }
+
+
+@pytest.mark.parametrize(
+    ("statement", "columns"),
+    [
+        # The names were exchanged.
+        (
+            "ALTER TABLE t RENAME COLUMN v TO w, RENAME COLUMN w TO v",
+            {"id": "c1", "w": "c2", "v": "c3"},
+        ),
+        ("ALTER TABLE t RENAME COLUMN v TO x", {"id": "c1", "x": "c2", "w": "c3"}),
+        ("ALTER TABLE t DROP COLUMN v", {"id": "c1", "w": "c3"}),
+    ],
+)
+def test_a_killed_merge_leaves_columns_that_the_next_one_knows_by_their_ids(
+    statement: str, columns: dict[str, str]
+) -> None:
+    before, altered = lake("id", "v", "w"), Capture().run(statement)
+    killed = replace(
+        before,
+        columns=dict.fromkeys(columns, "int"),
+        column_ids=columns,
+        properties=before.properties | _claims(before, plan(before, altered)),
+    )
+    assert killed.table == UNSEEN
+    found = plan(killed, altered).segment
+    assert found is None or not found.evolution.changes_columns
+
+
+def test_columns_that_a_killed_merge_added_are_filled_by_the_next_one() -> None:
+    before = lake("id", "v")
+    altered = Capture().run(
+        "ALTER TABLE t ADD COLUMN c INT DEFAULT 5", rows=("id int", "v int", "c int")
+    )
+    first = plan(before, altered)
+    assert first.segment is not None
+    claimed = replace(before, properties=before.properties | _claims(before, first))
+    added = {id_ for id_, name in first.segment.fields.items() if name == "c"}
+    killed = replace(
+        claimed,
+        columns=claimed.columns | {"c": "int"},
+        column_ids=claimed.column_ids | {"c": "c3"},
+        properties=claimed.properties | announce_fills(claimed, added, Mark(4)),
+    )
+    found = plan(killed, altered).segment
+    assert found is not None
+    assert found.evolution.filled == first.segment.evolution.filled
+    assert not found.evolution.added
+
+
+def test_columns_that_a_killed_merge_dropped_are_not_filled_with_a_default() -> None:
+    capture, before = Capture(), lake("id", "v")
+    altered = capture.run("ALTER TABLE t ADD COLUMN c INT", rows=("id int", "v int", "c int"))
+    killed = replace(
+        before,
+        columns={"id": "int"},
+        column_ids={"id": "c1"},
+        properties=before.properties | _claims(before, plan(before, altered)),
+    )
+    found = plan(killed, altered)
+    assert found.segment is None
+    assert found.stop is not None
+    assert "lost the values of column v" in found.stop.reason
+    # The property of another load says nothing.
+    restored = replace(killed, contents=Contents(Mark(3), UNSEEN, "an earlier snapshot"))
+    assert not restored.claims
+
+
+def _claims(state: TargetState, found: TablePlan) -> dict[str, str]:
+    assert found.claims is not None
+    return {FIELDS: found.claims, SNAPSHOT: state.loaded}
 
 
 def test_a_stop_in_the_range_leaves_the_columns_from_before() -> None:
