@@ -159,7 +159,10 @@ class StopSearch:
             else:
                 # A changelog keeps the values that were logged.
                 fields = self.newest.fields if self.newest is not None else ()
-                kept = self.newest is None or any(field.id == action.field for field in fields)
+                # It may be any column that the log has not named yet, and has no id of.
+                unnamed = any(field.id < 0 for field in fields) and not self._drops(action.field)
+                kept = self.newest is None or unnamed
+                kept = kept or any(field.id == action.field for field in fields)
                 concerned = had_rows and kept and self.keyed
             if concerned:
                 reason = f"rows changed without row events, because the statement {action.reason}"
@@ -225,6 +228,10 @@ class StopSearch:
             if same:
                 return held
         return None
+
+    def _drops(self, field: int) -> bool:
+        actions = (step.action for step in self.rows.steps)
+        return any(isinstance(action, DropField) and action.field == field for action in actions)
 
     def _has_rows_before(self, step: LogAction) -> bool:
         return any(part.first < step.point for part in self.rows.staged)
