@@ -103,7 +103,7 @@ def read_range(
     server: ServerSchemas,
     parts: RangeSink,
 ) -> Manifest:
-    """Read the range, for a sink.
+    """Read the range into a sink, and return its manifest.
 
     Raises:
         BinlogError: As `capture_range`.
@@ -127,8 +127,8 @@ def read_range(
         parts.begin(logged)
         at = Position(logged.file, logged.next_offset, file_created=logged.format.created)
         for captured in reader.read(logged):
-            found = statements.read(captured)
-            columns = segments.read(captured, found, reader.schemas.refused)
+            acting = statements.read(captured)
+            columns = segments.read(captured, acting, reader.schemas.refused)
             parts.add(captured, columns, segments.segments)
             progress.report(
                 Position(captured.block.file, captured.block.next_offset),
@@ -139,7 +139,7 @@ def read_range(
     _check_end(at, stop, reader.transactions)
     tables = parts.finish(history.touched)
     if request.on_tables is not None:
-        named = {each.state.name for each in history.touched.values()}
+        named = {table.state.name for table in history.touched.values()}
         request.on_tables(request.sequence, reader.tables | named)
     stop = replace(stop, file_created=at.file_created if at.file == stop.file else None)
     return _manifest(
@@ -162,7 +162,7 @@ def _open(
     flavor, matches = request.identity.flavor, request.tables.matches
     staged: StagedTransactions | None = None
     if start.logged is not None:
-        keep = [each.gtid for each in log_range.prepared]
+        keep = [xa.gtid for xa in log_range.prepared]
         staged = StagedTransactions(flavor, start, keep=keep)
     return RangeReader(
         captured=matches,
@@ -316,33 +316,33 @@ def _cut(block: EventBlock, stop: Position) -> EventBlock:
 
 
 class RangeSink(Protocol):
-    """What a range is read for.
+    """Consumer of a range: writes its parts, or plans its sub-ranges.
 
     Attributes:
-        parts: How many parts were written.
-        rows: How many change rows they hold.
+        parts: Number of parts written.
+        rows: Number of change rows in the parts.
     """
 
     parts: int
     rows: int
 
     def open(self, reader: RangeReader, tables: Tables, quarantines: Quarantines) -> None:
-        """Begin, with what follows the range."""
+        """Start the range, with the objects that follow it."""
 
     def begin(self, logged: EventBlock) -> None:
-        """Take note that everything before a block of the log was read."""
+        """Note that the log was read up to the beginning of a block."""
 
     def add(
         self, captured: CapturedBlock, columns: RowsColumns, segments: Sequence[Segment]
     ) -> None:
-        """Take what is captured of a block; see `PartMaker.add`."""
+        """Add the captured events of a block; see `PartMaker.add`."""
 
     def finish(self, touched: Mapping[TableId, TableInRange]) -> tuple[TableChanges, ...]:
-        """End, and return the tables for the manifest, by name."""
+        """Finish, and return the tables for the manifest, by name."""
 
 
 class PartSink(RangeSink):
-    """Writes parts."""
+    """Sink that writes parts."""
 
     def __init__(self, request: ExtractRequest, queue: PartQueue) -> None:
         self.parts = self.rows = 0
@@ -350,7 +350,7 @@ class PartSink(RangeSink):
         self._queue = queue
 
     def open(self, reader: RangeReader, tables: Tables, quarantines: Quarantines) -> None:  # noqa: ARG002
-        """Begin with the first event of a range."""
+        """Create the part maker."""
         self._maker = PartMaker(
             self._request,
             self._queue,
@@ -370,5 +370,5 @@ class PartSink(RangeSink):
         self.parts, self.rows = self._maker.parts, self._maker.rows
 
     def finish(self, touched: Mapping[TableId, TableInRange]) -> tuple[TableChanges, ...]:
-        """Write what is left."""
+        """Write the remaining events."""
         return self._maker.finish(touched)

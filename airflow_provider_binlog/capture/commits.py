@@ -107,10 +107,10 @@ class CommitReader:
         self._refuse_tables = refuse_tables
         self._tables = _TransactionTables()
         self._prepared = {
-            each.xid: BufferedTransaction(
-                each.file, each.offset, each.gtid, tables=dict.fromkeys(each.tables)
+            xa.xid: BufferedTransaction(
+                xa.file, xa.offset, xa.gtid, tables=dict.fromkeys(xa.tables)
             )
-            for each in in_doubt
+            for xa in in_doubt
         }
         # The last transaction that is not of the usual form, and the one that is buffered now.
         self._begun: BufferedTransaction | None = None

@@ -1,7 +1,7 @@
-"""Stages what lies between a checkpoint and a stop, whatever earlier tries have left.
+"""Stage the log between a checkpoint and a stop, after earlier tries that staged some of it.
 
-A manifest that exists is the truth: a run that finds its number taken reuses that manifest if it
-starts at the same position, and stages only what follows.
+A committed manifest is never replaced: a run whose number is taken reuses that manifest if it
+starts at the same position, and stages only what follows it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Extracted:
-    """What is staged after a checkpoint.
+    """Manifests staged after a checkpoint.
 
     Attributes:
         manifests: Reused ones and the new one, in order; empty if there was nothing to stage.
@@ -59,7 +59,7 @@ def extract(request: ExtractRequest, stream: BlockStream, store: ObjectStore) ->
     """Stage and commit the changes from the checkpoint up to the stop.
 
     Args:
-        request: What to stage.
+        request: The range and its settings.
         stream: The log.
         store: Where parts and manifests are written.
 
@@ -87,7 +87,7 @@ def extract(request: ExtractRequest, stream: BlockStream, store: ObjectStore) ->
 def find_next(
     request: ExtractRequest, stream: BlockStream, store: ObjectStore
 ) -> tuple[Extracted, LogRange | None]:
-    """Return what is staged already, and the range that is still to be staged; None if none is.
+    """Return the manifests already staged, and the range that is left to stage, or None.
 
     Raises:
         ConflictError, ConfigurationError, BinlogError: As `extract`.
@@ -130,9 +130,9 @@ def find_next(
 
 
 def reuse(request: ExtractRequest, store: ObjectStore) -> Extracted:
-    """Return what earlier tries committed after the checkpoint, without reading the log.
+    """Return the manifests committed after the checkpoint, without reading the log.
 
-    The log may be purged or reset there by now: what is staged is not lost with it.
+    The log may have been purged or reset there meanwhile: staged changes do not need it.
 
     Raises:
         ConflictError, ConfigurationError, StagingError: As `extract`.
@@ -149,15 +149,15 @@ def _reusable(
     identity: SourceIdentity,
     at: Position,
 ) -> Iterator[Manifest]:
-    """Yield the manifests that are committed from a number and a position on."""
-    while (found := log.reuse(sequence, identity, at)) is not None:
-        _check_reusable(found, request)
-        yield found
-        sequence, identity, at = sequence + 1, found.identity, found.stop
+    """Yield the committed manifests from a number and a position on."""
+    while (manifest := log.reuse(sequence, identity, at)) is not None:
+        _check_reusable(manifest, request)
+        yield manifest
+        sequence, identity, at = sequence + 1, manifest.identity, manifest.stop
 
 
 def _captured_since(before: Manifest | None, tables: TableFilter, sequence: int) -> int:
-    """Return the first manifest of those that are captured with the same globs."""
+    """Return the sequence since which the globs have been the same."""
     globs = tuple(tables.include), tuple(tables.exclude)
     if before is None or (before.include, before.exclude) != globs:
         return sequence
@@ -171,18 +171,18 @@ def _find_on_promoted(at: Position, request: ExtractRequest) -> Position:
             "the position was issued by another server, and cannot be found by GTID on this one",
             position=at,
         )
-    # Word for word: by its GTIDs the next manifest follows the last one.
+    # Character for character: the next manifest must start with the GTIDs the last one stops with.
     return replace(request.find_gtids(at.gtid), gtid=at.gtid)
 
 
 def _check_reusable(manifest: Manifest, request: ExtractRequest) -> None:
-    """Refuse a manifest that holds less than this run is to stage, or columns of other types.
+    """Refuse a manifest that holds less than this run would stage, or columns of other types.
 
     Raises:
-        ConfigurationError: It was staged with other settings.
+        ConfigurationError: The manifest was staged with other settings.
     """
-    added = [each for each in request.tables.include if each not in manifest.include]
-    added += [each for each in manifest.exclude if each not in request.tables.exclude]
+    added = [glob for glob in request.tables.include if glob not in manifest.include]
+    added += [glob for glob in manifest.exclude if glob not in request.tables.exclude]
     all_images = request.before_images is BeforeImages.ALL
     images = all_images and manifest.before_images is not BeforeImages.ALL
     where = {"sequence": manifest.sequence, "range": f"{manifest.start} to {manifest.stop}"}
@@ -207,37 +207,38 @@ def _check_reusable(manifest: Manifest, request: ExtractRequest) -> None:
 def find_prepared(
     source: BlockStream, flavor: Flavor, at: Position, prepared: Sequence[Prepared]
 ) -> tuple[Prepared, ...]:
-    """Return the XA transactions in doubt, each with its position in this server's log.
+    """Return the XA transactions in doubt at a failover, with their positions in this server's log.
 
-    They are searched for in the files before `at`, the newest first. One that is logged after it
-    is returned as it is: it is read there.
+    The files before `at` are searched, the newest first. A transaction that is logged after `at` is
+    returned unchanged: the range reads it there.
 
     Raises:
-        PositionPurgedError: One is nowhere in this server's log.
+        PositionPurgedError: A transaction is not in this server's log.
     """
-    wanted = {each.gtid for each in prepared if each.gtid and is_logged(flavor, each.gtid, at)}
-    unnamed = [each for each in prepared if each.gtid is None]
-    found: dict[str | None, Prepared] = {}
+    wanted = {xa.gtid for xa in prepared if xa.gtid and is_logged(flavor, xa.gtid, at)}
+    # Without a GTID, nothing identifies a transaction in another server's log.
+    unnamed = [xa for xa in prepared if xa.gtid is None]
+    located: dict[str | None, Prepared] = {}
     for start, stop in _files_before(at) if wanted else ():
         try:
             here = prepared_between(source, start, stop)
         except (ForeignPositionError, PositionPurgedError):
             break  # there is no such file
-        found |= {each.gtid: each for each in here if each.gtid in wanted}
-        if len(found) == len(wanted):
+        located |= {xa.gtid: xa for xa in here if xa.gtid in wanted}
+        if len(located) == len(wanted):
             break
-    lost = [*unnamed, *(each for each in prepared if each.gtid in wanted - found.keys())]
+    lost = [*unnamed, *(xa for xa in prepared if xa.gtid in wanted - located.keys())]
     if lost:
         raise PositionPurgedError(
             "the log of the promoted replica lacks XA transactions that are in doubt: "
             "take a new snapshot there",
-            xids=[each.xid for each in lost],
+            xids=[xa.xid for xa in lost],
         )
     return tuple(
-        replace(each, file=found[each.gtid].file, offset=found[each.gtid].offset)
-        if each.gtid in found
-        else each
-        for each in prepared
+        replace(xa, file=located[xa.gtid].file, offset=located[xa.gtid].offset)
+        if xa.gtid in located
+        else xa
+        for xa in prepared
     )
 
 

@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 
 class ExecutedGtids:
-    """Everything executed before a position in the log; unknown until the log has said it.
+    """GTIDs executed before a position in the log; unknown until the log states them.
 
     Args:
-        flavor: Whose GTIDs they are.
-        text: What was executed before the start; None where it is not known.
+        flavor: MySQL or MariaDB.
+        text: GTIDs executed before the start; None where they are unknown.
     """
 
     def __init__(self, flavor: Flavor, text: str | None) -> None:
@@ -48,12 +48,12 @@ class ExecutedGtids:
             self._last = MariadbGtidPosition.parse(text)
 
     def reset(self) -> None:
-        """Begin again, at a position before which it is not known what was executed."""
+        """Forget the GTIDs: reading continues at a position where they are unknown."""
         self._set, self._last, self._before, self._file = None, None, GtidSet(), ""
 
     @property
     def text(self) -> str | None:
-        """MySQL's GTID set or MariaDB's list; None where it is not known."""
+        """MySQL's GTID set or MariaDB's list; None where it is unknown."""
         executed = self._set if self._set is not None else self._last
         return None if executed is None else str(executed)
 
@@ -68,14 +68,14 @@ class ExecutedGtids:
 
         Args:
             block: The next block.
-            prefix: Of each transaction, in the order of the log: see `Transactions`.
-            number: The same.
-            prefixes: The reader's.
+            prefix: Prefix of each transaction's GTID, in log order: see `Transactions`.
+            number: Number of each transaction's GTID.
+            prefixes: The prefixes that `prefix` indexes.
 
         Raises:
-            ForeignPositionError: One of them was executed before the position where it is logged.
-            FormatError: One is of the other family.
-            TruncatedError: The file begins after transactions that were in no file before it.
+            ForeignPositionError: A transaction was executed before the position where it is logged.
+            FormatError: A GTID of MySQL is in a log of MariaDB.
+            TruncatedError: The file begins after transactions that no file before it has.
         """
         for event in np.flatnonzero(block.type == EventType.PREVIOUS_GTIDS).tolist():
             previous = GtidSet.decode(bytes(block.body(event)))
@@ -93,17 +93,18 @@ class ExecutedGtids:
             self._file = block.file
         self._file = block.file
         if self._last is not None:
-            # The newest transaction of each server, in the order of the log.
+            # Only the newest transaction of each server, in log order: a domain's position is the
+            # last GTID logged in it, whichever server wrote that.
             used, from_end = np.unique(prefix[::-1], return_index=True)
-            for each in np.argsort(-from_end).tolist():
-                domain, server = _domain_and_server(prefixes, int(used[each]), block.file)
-                sequence = int(number[len(number) - 1 - int(from_end[each])])
+            for index in np.argsort(-from_end).tolist():
+                domain, server = _domain_and_server(prefixes, int(used[index]), block.file)
+                sequence = int(number[len(number) - 1 - int(from_end[index])])
                 self._last = self._last.update(domain, server, sequence)
         elif self._set is not None:
-            for each in np.unique(prefix).tolist():
-                if each != NO_NAME:
-                    numbers = np.sort(number[prefix == each])
-                    self._add(self._set, prefixes[each], numbers, block.file)
+            for index in np.unique(prefix).tolist():
+                if index != NO_NAME:
+                    numbers = np.sort(number[prefix == index])
+                    self._add(self._set, prefixes[index], numbers, block.file)
 
     def _add(
         self, executed: GtidSet, prefix: str, numbers: npt.NDArray[np.int64], file: str
@@ -129,7 +130,7 @@ class ExecutedGtids:
 
 
 def _domain_and_server(prefixes: list[str], prefix: int, file: str) -> tuple[int, int]:
-    """Return what MariaDB's GTIDs with this prefix begin with."""
+    """Return the domain and server of MariaDB's GTIDs with a prefix."""
     text = "" if prefix == NO_NAME else prefixes[prefix]
     domain, _, server = text.rstrip("-").partition("-")
     if not (domain.isdigit() and server.isdigit()):
@@ -138,7 +139,7 @@ def _domain_and_server(prefixes: list[str], prefix: int, file: str) -> tuple[int
 
 
 def _refuse_gap(missing: str, file: str) -> None:
-    """Refuse a file before which transactions are missing, as they are where files end early."""
+    """Refuse a file if transactions are missing before it, as after a file that was cut."""
     if missing:
         raise TruncatedError(
             "transactions are missing before a file: the previous file was cut when it was "
@@ -159,7 +160,7 @@ class StagedTransactions:
     """
 
     def __init__(self, flavor: Flavor, start: Position, *, keep: Collection[str | None]) -> None:
-        """Begin at a start whose `logged` is known; the GTIDs `keep` are let through."""
+        """Create the filter for a start that has `logged`; the GTIDs `keep` are not skipped."""
         self._staged = start.gtid or ""
         self._by_prefix = _GtidNumbers(flavor, self._staged)
         self._flavor = flavor
@@ -170,7 +171,7 @@ class StagedTransactions:
         self._skips = False  # the transaction that is open
 
     def choose_new(self, block: EventBlock) -> list[EventBlock]:
-        """Return the next block without what is staged: one block, or none if nothing is left.
+        """Return the next block without staged transactions; an empty list if nothing is left.
 
         Raises:
             ForeignPositionError, TruncatedError: As `ExecutedGtids.read`.
@@ -187,7 +188,7 @@ class StagedTransactions:
         return [choose(block, left)] if len(left) else []
 
     def at(self, stop: Position) -> Position:
-        """Return where the log was read up to, with the GTIDs executed and those logged before."""
+        """Return a stop with the GTIDs executed and the GTIDs logged before it."""
         logged = self._logged.text
         if logged is None:
             return replace(stop, gtid=self._staged)
@@ -197,18 +198,20 @@ class StagedTransactions:
         self, prefix: npt.NDArray[np.int64], number: npt.NDArray[np.int64]
     ) -> npt.NDArray[np.bool_]:
         staged = np.zeros(len(prefix), dtype=bool)
-        for each in np.unique(prefix).tolist():
-            if each >= 0:
-                of = prefix == each
-                staged[of] = self._by_prefix.contains(self._names.prefixes[each], number[of])
-        for each in np.flatnonzero(staged).tolist() if self._keep else []:
-            name = f"{self._names.prefixes[int(prefix[each])]}{int(number[each])}"
-            staged[each] = name not in self._keep
+        for index in np.unique(prefix).tolist():
+            if index != NO_NAME:
+                own = prefix == index
+                staged[own] = self._by_prefix.contains(self._names.prefixes[index], number[own])
+        # XA transactions in doubt are in the set, but their changes are not staged: keep them.
+        for transaction in np.flatnonzero(staged).tolist() if self._keep else []:
+            index = int(prefix[transaction])
+            name = f"{self._names.prefixes[index]}{int(number[transaction])}"
+            staged[transaction] = name not in self._keep
         return staged
 
 
 class _GtidNumbers:
-    """Which numbers after a prefix are in a GTID set."""
+    """The numbers of a GTID set, by prefix."""
 
     def __init__(self, flavor: Flavor, text: str) -> None:
         self._last: dict[str, int] = {}
@@ -228,8 +231,8 @@ class _GtidNumbers:
             within: npt.NDArray[np.bool_] = (first[nearest] <= number) & (number <= last[nearest])
             return within
         newest = self._last.get(prefix.partition("-")[0], 0)
-        until: npt.NDArray[np.bool_] = number <= newest
-        return until
+        executed: npt.NDArray[np.bool_] = number <= newest
+        return executed
 
 
 def position_with_gtids(
@@ -238,10 +241,10 @@ def position_with_gtids(
     """Return a position in the log with the GTIDs executed before it.
 
     Args:
-        flavor: Whose GTIDs they are.
+        flavor: MySQL or MariaDB.
         position: A boundary between transactions.
-        staged: What is already staged; some of it may be logged after the position.
-        logged: What is before the position in the log.
+        staged: GTIDs already staged; some may be logged after the position.
+        logged: GTIDs logged before the position.
     """
     if flavor is Flavor.MYSQL:
         before = GtidSet.parse(logged)

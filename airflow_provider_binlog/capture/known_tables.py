@@ -1,7 +1,7 @@
-"""The tables known before a range: from the manifest before it, else from schema files.
+"""Tables before a range: from the previous manifest, else from schema files.
 
-Of a table that was loaded from a snapshot, and of which nothing was logged since, the snapshot has
-the columns: a statement that alters it is followed in them.
+The columns of a table that was loaded from a snapshot, and has not been logged since, come from the
+snapshot: a statement that alters the table is applied to them.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 def known_tables(
     store: ObjectStore, source_name: str, log: ManifestLog, before: Manifest | None
 ) -> TableLookup:
-    """Return what is known of tables after a committed manifest, and write its schema files.
+    """Return a lookup of tables after a committed manifest, and write its schema files.
 
-    A name is looked up when it is first wanted.
+    Schema files are read when a name is first looked up.
     """
     if before is None:
         return NOTHING_KNOWN
@@ -54,35 +54,36 @@ class _KnownTables:
         self._files = files
         self._log = log
         self._before = before
-        self._live = {each.name: each.state for each in before.tables if not each.dropped}
-        self._found: dict[TableName, TableState | NoTable | None] = {}
-        # By database: where it was last dropped, with tables that no manifest mentions.
+        self._live = {table.name: table.state for table in before.tables if not table.dropped}
+        self._cache: dict[TableName, TableState | NoTable | None] = {}
+        # By database: the schema file of its last drop, which covers tables in no manifest.
         self._dropped: dict[str, SchemaFile | None] = {}
-        # By sequence: a manifest that was the last one under its globs, and they.
+        # By the sequence of the last manifest under some globs: the globs, and the first manifest.
         self._filters = {before.sequence: (_filter_of(before), before.captured_since)}
 
     def find(self, name: TableName) -> TableState | NoTable | None:
-        if name not in self._found:
-            self._found[name] = self._find(name)
-        return self._found[name]
+        if name not in self._cache:
+            self._cache[name] = self._find(name)
+        return self._cache[name]
 
     def find_all(self, database: str) -> list[TableState]:
         names = {name for name in self._live if name[0] == database}
-        found = self._files.find_all(database, before=self._before.sequence + 1)
-        names |= {each.name for each in found}
+        files = self._files.find_all(database, before=self._before.sequence + 1)
+        names |= {file.name for file in files}
         states = map(self.find, sorted(names))
         return [state for state in states if isinstance(state, TableState)]
 
     def _find(self, name: TableName) -> TableState | NoTable | None:
         at = self._before.sequence
-        found = (
+        file = (
             SchemaFile(at, name, self._live[name])
             if name in self._live
             else self._files.find(name, before=at + 1) or self._find_dropped(name[0])
         )
-        if found is None or not self._was_captured(name, since=found.sequence):
+        # A file from before a time in which the table was not captured may be out of date.
+        if file is None or not self._was_captured(name, since=file.sequence):
             return None
-        return NO_TABLE if found.state is None else found.state
+        return NO_TABLE if file.state is None else file.state
 
     def _find_dropped(self, database: str) -> SchemaFile | None:
         if database not in self._dropped:
@@ -91,7 +92,7 @@ class _KnownTables:
         return self._dropped[database]
 
     def captures_since(self, name: TableName, at: Position) -> bool:
-        """Whether all changes of a table from a position on are staged, by the same globs."""
+        """Whether all changes of a table from a position on are staged, under the same globs."""
         first = self._first
         return (
             _filter_of(self._before).matches(*name)
@@ -102,11 +103,11 @@ class _KnownTables:
 
     @cached_property
     def _first(self) -> Manifest | None:
-        """The first manifest with the globs of the last one, without a gap between them."""
+        """The first of the consecutive manifests with the globs of the last one."""
         return self._log.maybe_load(self._before.captured_since)
 
     def _was_captured(self, name: TableName, *, since: int) -> bool:
-        """Whether a name was captured in every range from one on: its changes are staged."""
+        """Whether a name has been captured in every range from one on."""
         at = self._before.sequence
         while True:
             if at not in self._filters:
@@ -136,35 +137,36 @@ class _SnapshotSchemas:
         return Snapshots(self._files)
 
     def find(self, name: TableName, before: Manifest) -> Schema | None:
-        """Return the schema of a table's newest snapshot that a manifest has reached.
+        """Return the schema of a table's newest snapshot before the stop of a manifest.
 
-        Whoever finds nothing about the table in the staged log knows that it has this schema still.
-        A later snapshot changes nothing of it: a range that is staged again has the same schemas.
+        Without a later statement in the staged log, the table still has this schema. Snapshots
+        after the stop do not count: a range that is staged again must get the same schemas.
         """
         snapshots = map(self._read, reversed(self._snapshots.ids_of(name)))
         reached = (
-            each
-            for each in snapshots
-            if each is not None
+            snapshot
+            for snapshot in snapshots
+            if snapshot is not None
             # The columns of an adopted table were read at some time after its position.
-            and not each.adopts
-            and each.identity == before.identity
-            and each.high.coordinates <= before.stop.coordinates
+            and not snapshot.adopts
+            and snapshot.identity == before.identity
+            and snapshot.high.coordinates <= before.stop.coordinates
         )
-        snapshot = next(reached, None)
-        if snapshot is None or not self._captures_since(name, snapshot.high):
+        newest = next(reached, None)
+        if newest is None or not self._captures_since(name, newest.high):
             return None
-        staged_alike = (snapshot.zero_dates, snapshot.invalid_text) == (
+        # The policies decide the types of columns.
+        same_policies = (newest.zero_dates, newest.invalid_text) == (
             before.zero_dates,
             before.invalid_text,
         )
-        return snapshot.schema if staged_alike else None
+        return newest.schema if same_policies else None
 
     def _read(self, snapshot_id: str) -> SnapshotManifest | None:
         try:
             return self._snapshots.read(snapshot_id)
         except ManifestError:
-            return None  # whoever needs its rows says so
+            return None  # the load that needs its rows raises the error
 
 
 def _filter_of(manifest: Manifest) -> TableFilter:

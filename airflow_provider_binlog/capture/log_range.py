@@ -140,13 +140,13 @@ class Progress:
     """One line of a log while a long range is staged.
 
     Attributes:
-        file, offset: What has been read ends here.
+        file, offset: Position up to which the log was read.
         bytes: Bytes of the log read so far.
         bytes_total: Bytes of the log in the range; None where the files' sizes are not known.
         events: Events read so far.
         parts: Parts written so far.
-        rows: Change rows in them.
-        seconds: Since the range was begun.
+        rows: Change rows in the parts.
+        seconds: Time since the start of the range.
     """
 
     file: str
@@ -171,7 +171,7 @@ class Progress:
 
 
 class ProgressReporter:
-    """Reports now and then how far a range has come."""
+    """Reports the progress of a range every few seconds."""
 
     def __init__(
         self,
@@ -179,7 +179,7 @@ class ProgressReporter:
         bytes_total: int | None,
         on_progress: Callable[[Progress], None] | None,
     ) -> None:
-        """Begin at the start of a range.
+        """Create the reporter.
 
         Args:
             start: Where it is.
@@ -193,7 +193,7 @@ class ProgressReporter:
         self._last = start
 
     def report(self, at: Position, *, events: int, parts: int, rows: int) -> None:
-        """Take note of how far the range has come; the counts are those of `Progress`."""
+        """Note the position that was read up to; the counts are those of `Progress`."""
         self._read += at.offset - (self._last.offset if self._last.file == at.file else 0)
         self._last = at
         now = time.monotonic()

@@ -1,10 +1,10 @@
-"""Turns the rows events of a range into parts, table by table.
+"""Write the rows events of a range as parts, table by table.
 
-A part ends where the bytes of its table's events since the last part reach a bound, or where those
-of all tables do. Both are counted event by event in the order of the log, so that parts end at the
-same events however the log was cut into blocks. What is then decoded is decoded slice by slice, and
-becomes several parts where its rows take much more room than they did in the log. An event that
-fills a part is one by itself: to join it with others would take its memory once more.
+A part ends where the bytes of its table's events since the last part reach a bound, or where the
+waiting bytes of all tables do. Both are counted event by event in log order, so that parts end at
+the same events however the log was cut into blocks. The events are decoded slice by slice, and
+written as several parts where the rows take much more memory than the events did. An event that
+fills a part is a part by itself: to join it with others would take its memory once more.
 """
 
 from __future__ import annotations
@@ -51,15 +51,15 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.staging.part_writer import PartQueue
 
 
-# Of each row: its columns of change, and what the decoder keeps of where it is.
+# Per row: its change columns, and what the decoder keeps of its offset.
 _CHANGE_BYTES = 64
-# Of each value of variable width, without its text.
+# Per value of variable width, without its text.
 _TEXT_BYTES = 16
 
 
 @dataclass
 class _Waiting:
-    """The events of one segment that wait."""
+    """The waiting events of one segment."""
 
     table: TableId
     entry: ManifestEntry
@@ -90,13 +90,13 @@ class PartMaker:
         prefixes: list[str],
         quarantines: Quarantines,
     ) -> None:
-        """Begin with the first event of a range.
+        """Create the part maker.
 
         Args:
-            request: What is staged, and how.
+            request: Tables, settings and limits of the range.
             queue: Writes the parts.
-            files: The range's files in order; more may be added to it meanwhile.
-            prefixes: What the prefixes of GTIDs are indexes of; likewise.
+            files: The range's files in order; the reader adds to the list.
+            prefixes: The prefixes of GTIDs; the reader adds to the list.
             quarantines: Take the errors of single tables.
         """
         self.parts = 0
@@ -110,14 +110,14 @@ class PartMaker:
         self._files = files
         self._prefixes = prefixes
         self._entries: dict[TableId, ManifestEntry] = {}
-        # Tables of which some rows could not be decoded: no more of their rows are.
+        # Tables with rows that could not be decoded: none of their later rows is decoded.
         self._undecodable: set[TableId] = set()
-        # By table map, in the order of their first events: the order in which parts are written.
+        # By segment, in the order of the first events: the order in which parts are written.
         self._waiting: dict[int, _Waiting] = {}
         self._pending_bytes = 0
 
     def add(self, block: EventBlock, columns: RowsColumns, segments: Sequence[Segment]) -> None:
-        """Take the captured rows events of a block, in log order; `table` indexes `segments`.
+        """Add the captured rows events of a block, in log order; `table` indexes `segments`.
 
         Raises:
             FormatError: A row image breaks the format.
@@ -136,24 +136,24 @@ class PartMaker:
             columns = columns.choose(slice(count, None))
 
     def finish(self, touched: Mapping[TableId, TableInRange]) -> tuple[TableChanges, ...]:
-        """Write what is left, and return the tables for the manifest, by name.
+        """Write the remaining events, and return the tables for the manifest, by name.
 
         Args:
-            touched: The tables that rows or actions concern, in the order in which they did first.
+            touched: The tables that rows or actions concern, in log order.
         """
         self._write_all(self._waiting.values())
         self._queue.flush()
-        nothing, quarantined = ManifestEntry(), self._quarantines.tables
+        empty, quarantined = ManifestEntry(), self._quarantines.tables
         changes = [
-            nothing.finish(touched_table, quarantined=True)
+            empty.finish(touched_table, quarantined=True)
             if table in quarantined
-            else self._entries.get(table, nothing).finish(touched_table, quarantined=False)
+            else self._entries.get(table, empty).finish(touched_table, quarantined=False)
             for table, touched_table in touched.items()
         ]
         return tuple(sorted(changes, key=lambda entry: entry.name))
 
     def _until_full(self, columns: RowsColumns, segments: Sequence[Segment]) -> int:
-        """Return how many of the events go in before a part has to be written."""
+        """Return the number of events that can be added before a part has to be written."""
         left = self._limits.pending_bytes_max - self._pending_bytes
         count = 1 + int(np.searchsorted(np.cumsum(columns.size), left))
         alone = np.flatnonzero(columns.size >= self._limits.part_bytes_max)
@@ -161,13 +161,13 @@ class PartMaker:
             count = min(count, max(1, int(alone[0])))
         tables, first, group = np.unique(columns.table, return_index=True, return_inverse=True)
         total = np.bincount(group, weights=columns.size)
-        # In the order of their first events: parts are written in it.
+        # In the order of the first events: `_wait` keeps it, and parts are written in it.
         order, part_bytes_max = np.argsort(first), self._limits.part_bytes_max
         sizes = zip(order.tolist(), tables[order].tolist(), total[order].tolist(), strict=True)
-        for each, index, size in sizes:
+        for number, index, size in sizes:
             left = part_bytes_max - self._wait(index, segments).pending.bytes
             if size >= left:
-                own = np.flatnonzero(group == each)
+                own = np.flatnonzero(group == number)
                 full = int(np.searchsorted(np.cumsum(columns.size[own]), left))
                 count = min(count, int(own[full]) + 1)
         return min(count, len(columns))
@@ -179,11 +179,11 @@ class PartMaker:
                 self._write(waiting)
         if self._pending_bytes < self._limits.pending_bytes_max:
             return
-        # The largest ones go, so that few parts are written early.
-        largest = sorted(self._waiting.values(), key=lambda each: -each.pending.bytes)
-        left = self._pending_bytes - np.cumsum([each.pending.bytes for each in largest])
-        stays = left <= self._limits.pending_bytes_max // 2
-        self._write_all(largest[: 1 + int(stays.argmax())])
+        # The largest first, down to half the limit: few parts are written before they are full.
+        largest = sorted(self._waiting.values(), key=lambda waiting: -waiting.pending.bytes)
+        left = self._pending_bytes - np.cumsum([waiting.pending.bytes for waiting in largest])
+        is_enough = left <= self._limits.pending_bytes_max // 2
+        self._write_all(largest[: 1 + int(is_enough.argmax())])
 
     def _wait(self, index: int, segments: Sequence[Segment]) -> _Waiting:
         waiting = self._waiting.get(index)
@@ -194,42 +194,43 @@ class PartMaker:
             waiting = self._waiting[index] = _Waiting(table, entry, layout, schema)
         return waiting
 
-    def _write_all(self, waiting: Iterable[_Waiting]) -> None:
-        """Write what waits: tables of equal columns together, where that is little."""
+    def _write_all(self, segments: Iterable[_Waiting]) -> None:
+        """Write waiting events; small tables of equal columns are decoded together."""
+        # Many small tables of equal columns, as shards have, then cost one decode and not many.
         by_columns: dict[tuple[object, ...], list[_Waiting]] = {}
-        for each in waiting:
-            if each.table in self._undecodable:
-                self._forget(each)
-            elif each.pending.bytes:
-                by_columns.setdefault(each.layout.columns_and_key, []).append(each)
+        for waiting in segments:
+            if waiting.table in self._undecodable:
+                self._forget(waiting)
+            elif waiting.pending.bytes:
+                by_columns.setdefault(waiting.layout.columns_and_key, []).append(waiting)
         for alike in by_columns.values():
-            sizes = np.array([each.pending.bytes for each in alike])
+            sizes = np.array([waiting.pending.bytes for waiting in alike])
             for first, last in batches(sizes, GROUP_BYTES):
                 group = alike[first:last]
                 if len(group) > 1 and self._write_together(group):
                     continue
-                for each in group:
-                    self._write(each)
+                for waiting in group:
+                    self._write(waiting)
 
     def _write_together(self, group: Sequence[_Waiting]) -> bool:
-        """Write tables of equal columns as parts of their own.
+        """Decode tables of equal columns together, and write a part of each.
 
-        False where some table takes several parts, or where something in its rows has to be counted
-        or refused: then nothing is written.
+        False where a table takes several parts, or where something in its rows has to be counted or
+        refused: then nothing is written.
         """
-        layout, held, pieces = group[0].layout, 0, []
-        events, columns, firsts = join([each.pending for each in group])
+        layout, memory, pieces = group[0].layout, 0, []
+        events, columns, firsts = join([waiting.pending for waiting in group])
         try:
             for _, _, rows in self._pieces(layout, events):
-                held += _memory(rows)
-                remarks = rows.unrepresentable or rows.invalid_text
-                if remarks or held >= self._limits.decoded_bytes_max:
+                memory += _memory(rows)
+                replaced = rows.unrepresentable or rows.invalid_text
+                if replaced or memory >= self._limits.decoded_bytes_max:
                     return False
                 pieces.append(rows)
         except BinlogError:
             return False
-        for each in group:
-            self._forget(each)
+        for waiting in group:
+            self._forget(waiting)
         image = np.concatenate([_number_images(group, rows, firsts) for rows in pieces])
         staged = self._stage(layout, pieces, columns, image, firsts[:-1])
         for number, part in staged.parts():
@@ -248,16 +249,17 @@ class PartMaker:
         self._pending_bytes -= waiting.pending.bytes
         events, columns = waiting.pending.take()
         pieces: list[DecodedRows] = []
-        begin = stop = held = 0
+        begin = stop = memory = 0
         try:
             for first, last, rows in self._pieces(waiting.layout, events):
                 waiting.entry.count(rows)
-                if held >= self._limits.decoded_bytes_max and first >= stop:
+                # Rows of one event stay in one part: `first` is below `stop` inside an event.
+                if memory >= self._limits.decoded_bytes_max and first >= stop:
                     self._write_pieces(waiting, pieces, columns.choose(slice(begin, first)))
-                    pieces, begin, held = [], first, 0
+                    pieces, begin, memory = [], first, 0
                 pieces.append(replace(rows, event=rows.event - np.int32(begin)))
                 stop = last
-                held += _memory(rows)
+                memory += _memory(rows)
         except BinlogError as error:
             self._quarantine(waiting.table, error, columns)
         else:
@@ -346,25 +348,30 @@ class PartMaker:
 def _number_images(
     group: Sequence[_Waiting], rows: DecodedRows, firsts: Sequence[int]
 ) -> npt.NDArray[np.int32]:
-    """Return each row's number of its set of columns: tables number theirs each on its own."""
+    """Return for each row the number of its set of columns; every table has its own numbers."""
     bounds = np.searchsorted(rows.event, firsts)
     if len(rows.images) > 1:
         spans = zip(group, pairwise(bounds.tolist()), strict=True)
-        numbers = [each.number_images(rows.image[a:b], rows.images) for each, (a, b) in spans]
+        numbers = [
+            waiting.number_images(rows.image[begin:stop], rows.images)
+            for waiting, (begin, stop) in spans
+        ]
         return np.concatenate(numbers)
     counts = np.diff(bounds)
     [images] = rows.images
     own = zip(group, counts.tolist(), strict=True)
-    number = [each.entry.number(each.schema, images) if count else 0 for each, count in own]
+    number = [
+        waiting.entry.number(waiting.schema, images) if count else 0 for waiting, count in own
+    ]
     return np.repeat(np.array(number, dtype=np.int32), counts)
 
 
 def _row_bytes(layout: RowLayout) -> int:
-    """Return the bytes that a decoded row takes, without its text."""
+    """Return the bytes of a decoded row, without its text."""
     sizes = (column.plan.size or _TEXT_BYTES for column in layout.columns)
     return sum(sizes, start=_CHANGE_BYTES)
 
 
 def _memory(rows: DecodedRows) -> int:
-    """Return the bytes that the rows take, with what is added to them."""
+    """Return the bytes of decoded rows with their change columns."""
     return _CHANGE_BYTES * len(rows) + sum(column.nbytes for column in rows.columns)

@@ -1,4 +1,4 @@
-"""The way from the log to captured rows events, for whatever is then made of them.
+"""Read a range of the log and yield its captured rows events.
 
 source ─blocks─▶ new ─▶ expanded ─▶ transactions ─▶ committed ─▶ tables ─▶ CapturedBlock ─▶ a sink
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.schema import TableName
     from airflow_provider_binlog.schema_history.schemas import SchemaReader
 
-_ROWS = [int(each) for each in ROWS]
+_ROWS = [int(event_type) for event_type in ROWS]
 _CHANGES = [*_ROWS, int(EventType.TABLE_MAP)]
 
 
@@ -70,7 +70,7 @@ class RangeReader:
         skips: Callable[[Query], bool] = lambda _: False,
         files: Iterable[str] = (),
     ) -> None:
-        """Begin a range.
+        """Create the reader.
 
         Args:
             captured: Whether a table, named by database and name, is captured.
@@ -107,7 +107,7 @@ class RangeReader:
     @property
     def tables(self) -> set[TableName]:
         """The tables that rows were logged of so far, captured or not."""
-        return {(each.database, each.table) for each in self._table_maps.table_maps}
+        return {(table_map.database, table_map.table) for table_map in self._table_maps.table_maps}
 
     @property
     def in_doubt(self) -> tuple[Prepared, ...]:
@@ -116,7 +116,7 @@ class RangeReader:
 
     @property
     def executed(self) -> str | None:
-        """The GTIDs executed by now; None where that is not known."""
+        """GTIDs executed up to here; None where they are unknown."""
         return None if self._gtids is None or self._gtids_refused else self._gtids.text
 
     def executed_at(self, stop: Position) -> Position:
@@ -218,8 +218,8 @@ class RangeReader:
         """Return which of these rows events are of captured tables."""
         new = self._table_maps.table_maps[len(self._wanted) :]
         if new:
-            found = [self._captured(each.database, each.table) for each in new]
-            self._wanted = np.append(self._wanted, np.array(found, dtype=bool))
+            captured = [self._captured(table_map.database, table_map.table) for table_map in new]
+            self._wanted = np.append(self._wanted, np.array(captured, dtype=bool))
         if not len(self._wanted):
             return np.zeros(len(table), dtype=bool)
         wanted: npt.NDArray[np.bool_] = self._wanted[table] & (table != NO_TABLE)

@@ -66,7 +66,7 @@ class Segment(NamedTuple):
 
 
 class _Logged(NamedTuple):
-    """A TABLE_MAP, compiled; `first` is the first rows event by it."""
+    """A compiled TABLE_MAP; `first` is the first rows event by it."""
 
     first: EventRow
     layout: RowLayout
@@ -75,11 +75,12 @@ class _Logged(NamedTuple):
 
 
 class SegmentReader:
-    """Follows statements and rows of a range, block after block.
+    """Applies the statements of a range and assigns its rows to segments, block by block.
 
     Attributes:
-        segments: In the order of their first rows; the `table` of a rows event indexes it.
-        statements: Those that act on captured tables, and what rows alone say.
+        segments: Segments in the order of their first rows; the `table` of a rows event indexes
+            them.
+        statements: Statements on captured tables, and actions that only a TABLE_MAP shows.
     """
 
     def __init__(self, tables: Tables, policies: Policies, quarantines: Quarantines) -> None:
@@ -88,8 +89,8 @@ class SegmentReader:
         self._tables = tables
         self._policies = policies
         self._quarantines = quarantines
-        # By index of a TABLE_MAP: how it reads, or why it does not, and the segment of its rows
-        # from here on.
+        # By index of a TABLE_MAP: its layout, or the error of compiling it, and the segment of the
+        # rows that come next.
         self._logged: list[_Logged | BinlogError | None] = []
         self._current = np.empty(0, dtype=np.int64)
         self._of_table: dict[TableName, list[int]] = {}
@@ -102,13 +103,13 @@ class SegmentReader:
         statements: Sequence[LoggedStatement],
         refused: Mapping[int, TableRefusal],
     ) -> RowsColumns:
-        """Return the rows events of the next block, with the segment of each as its `table`.
+        """Return the rows events of the next block; the `table` of an event is its segment.
 
-        Rows that cannot be decoded are left out.
+        Rows that cannot be decoded are skipped.
 
         Args:
             captured: The block.
-            statements: Those in it that act on captured tables, in log order.
+            statements: Statements of the block that act on captured tables, in log order.
             refused: By index of a TABLE_MAP: why rows by it cannot be captured.
 
         Raises:
@@ -135,12 +136,12 @@ class SegmentReader:
 
     def in_order(self) -> tuple[Statement, ...]:
         """Return the statements in the order of the log."""
-        return tuple(sorted(self.statements, key=lambda each: each.row))
+        return tuple(sorted(self.statements, key=lambda statement: statement.row))
 
     def _steps(
         self, captured: CapturedBlock, statements: Sequence[LoggedStatement]
     ) -> list[tuple[int, LoggedStatement | RefusedTables]]:
-        """Return what comes between the rows of a block, by row number."""
+        """Return the statements and refusals between the rows of a block, by row number."""
         first, block = captured.file_index << ROW_FILE_SHIFT, captured.block
         refusals = self._quarantines.take_refused(block.file, int(block.expanded_offset[-1]))
         steps: list[tuple[int, LoggedStatement | RefusedTables]] = [
@@ -150,12 +151,13 @@ class SegmentReader:
         return sorted(steps, key=lambda step: step[0])
 
     def _refuse_earlier(self, refused: Mapping[int, TableRefusal]) -> None:
-        """Quarantine tables of which it is known only now that their rows cannot be captured."""
+        """Quarantine tables whose earlier rows turn out only now not to be capturable."""
         for index, refusal in refused.items():
             logged = self._logged[index]
             if isinstance(logged, _Logged):
-                # Their rows are read on: where a block begins must not change what is left out.
-                for table in {table for map_, table, *_ in self._indexes if map_ == index}:
+                # The rows are still read: block boundaries must not change which rows are skipped.
+                tables = {table for table_map, table, *_ in self._indexes if table_map == index}
+                for table in tables:
                     self._quarantines.add(table, refusal.error, logged.first)
 
     def _quarantine(
@@ -178,6 +180,7 @@ class SegmentReader:
         text = hide_passwords(statement.query.sql)
         self.statements.append(Statement(*at, statement.row, ddl.type, text, actions))
         self._cut(actions)
+        # The statement may have changed any table: rows after it have to confirm their schema.
         self._current[:] = _UNKNOWN
 
     def _read_rows(
@@ -187,25 +190,26 @@ class SegmentReader:
         refused: Mapping[int, TableRefusal],
     ) -> npt.NDArray[np.int64]:
         """Return the segments of events between which there is no statement."""
-        found: npt.NDArray[np.int64] = self._current[columns.table]
-        if (found != _UNKNOWN).all():
-            return found
+        segments: npt.NDArray[np.int64] = self._current[columns.table]
+        if (segments != _UNKNOWN).all():
+            return segments
         file, table_maps = captured.block.file, captured.table_maps
         by_name: dict[TableName, list[_Run]] = {}
         for run in _by_table(columns, file, table_maps):
             self._compile(run.table, table_maps[run.table], refused, run.first)
             by_name.setdefault(run.name, []).append(run)
         for runs in by_name.values():
+            # TABLE_MAPs of equal layout confirm the same schema, in whatever order.
             for run in _in_order(columns, runs) if self._differ(runs) else runs:
-                found[run.events] = self._segment(run)
-        return found
+                segments[run.events] = self._segment(run)
+        return segments
 
     def _segment(self, run: _Run) -> int:
         """Return the segment of rows of a TABLE_MAP; `_LEFT_OUT` if they cannot be decoded."""
         index, name, first = run.table, run.name, run.first
-        known, logged = int(self._current[index]), self._logged[index]
-        if known != _UNKNOWN or logged is None:
-            return known
+        current, logged = int(self._current[index]), self._logged[index]
+        if current != _UNKNOWN or logged is None:
+            return current
         if isinstance(logged, BinlogError):
             self._quarantine(name, logged, first, missing=True)
             self._current[index] = _LEFT_OUT
@@ -232,11 +236,14 @@ class SegmentReader:
             self._cuts[table] = self._cuts.get(table, 0) + 1
 
     def _differ(self, runs: Sequence[_Run]) -> bool:
-        """Whether some of the TABLE_MAPs of a table read otherwise than others."""
+        """Whether the TABLE_MAPs of a table have different layouts."""
         if len(runs) == 1:
             return False
-        found = [self._logged[run.table] for run in runs]
-        return len({each[2:] if isinstance(each, _Logged) else each for each in found}) > 1
+        logged = [self._logged[run.table] for run in runs]
+        layouts = {
+            (entry.fields, entry.key) if isinstance(entry, _Logged) else entry for entry in logged
+        }
+        return len(layouts) > 1
 
     def _compile(
         self,
@@ -245,7 +252,7 @@ class SegmentReader:
         refused: Mapping[int, TableRefusal],
         first: EventRow,
     ) -> None:
-        """Find out how the rows by a TABLE_MAP are read, or why they cannot be."""
+        """Compile a TABLE_MAP, or keep the error of compiling it."""
         if self._logged[index] is not None:
             return
         if index in refused and not refused[index].is_retroactive:
@@ -262,14 +269,22 @@ class SegmentReader:
                 raise
             self._logged[index] = error
         else:
-            key = tuple(each + 1 for each in layout.key)
+            # A key names fields by their ids, which count from 1 in the order of the columns.
+            key = tuple(column + 1 for column in layout.key)
             self._logged[index] = _Logged(first, layout, layout.fields, key)
             name = table_map.database, table_map.table
             self._of_table.setdefault(name, []).append(index)
 
 
 class _Run(NamedTuple):
-    """Rows events by one TABLE_MAP: its index and table, the first event, and their indexes."""
+    """Rows events by one TABLE_MAP.
+
+    Attributes:
+        table: Index of the TABLE_MAP.
+        name: Name of its table.
+        first: The first event.
+        events: Indexes of the events.
+    """
 
     table: int
     name: TableName
@@ -278,20 +293,20 @@ class _Run(NamedTuple):
 
 
 def _by_table(columns: RowsColumns, file: str, table_maps: Sequence[TableMap]) -> Iterator[_Run]:
-    """Yield the events of each TABLE_MAP, in the order of their first ones."""
+    """Yield the events of each TABLE_MAP, in the order of the first events."""
     order = np.argsort(columns.table, kind="stable")
     bounds = [0, *(np.flatnonzero(np.diff(columns.table[order])) + 1).tolist(), len(order)]
     first = order[bounds[:-1]]
-    facts = [each[first].tolist() for each in (columns.table, columns.row, columns.position)]
+    facts = [column[first].tolist() for column in (columns.table, columns.row, columns.position)]
     for table, row, offset, (begin, stop) in sorted(
-        zip(*facts, pairwise(bounds), strict=True), key=lambda each: each[1]
+        zip(*facts, pairwise(bounds), strict=True), key=lambda run: run[1]
     ):
         name = table_maps[table].database, table_maps[table].table
         yield _Run(table, name, EventRow(row, file, offset), order[begin:stop])
 
 
 def _in_order(columns: RowsColumns, runs: Sequence[_Run]) -> Iterator[_Run]:
-    """Yield the events of some TABLE_MAPs of a table as they are in the log."""
+    """Yield the events of several TABLE_MAPs of a table in log order."""
     name, file = runs[0].name, runs[0].first.file
     events = np.sort(np.concatenate([run.events for run in runs]))
     for own in np.split(events, np.flatnonzero(np.diff(columns.table[events])) + 1):
@@ -303,8 +318,8 @@ def check_names(layout: RowLayout) -> None:
     """Refuse a table whose columns cannot be staged under their names.
 
     Raises:
-        ServerSetupError: The log does not name them.
-        UnsupportedError: One of them is named like a column that every staged row carries.
+        ServerSetupError: The log does not name the columns.
+        UnsupportedError: A column is named like one that every staged row carries.
     """
     if not layout.named:
         raise ServerSetupError(
@@ -333,25 +348,24 @@ class StatementReader:
         refuse: Refuse = raise_error,
         refuse_tables: RefuseTables = raise_table_error,
     ) -> None:
-        """Begin a range.
+        """Create the reader.
 
         Args:
             tables: Which tables are captured.
             refuse: Takes the error of a statement that is not understood.
-            refuse_tables: Takes the error of one that failed half-way.
+            refuse_tables: Takes the error of a statement that failed half-way.
         """
         self._tables = tables
         self._refuse = refuse
         self._refuse_tables = refuse_tables
 
     def read(self, captured: CapturedBlock) -> list[LoggedStatement]:
-        """Return those of the next block, in log order.
+        """Return the statements of the next block on captured tables, in log order.
 
         Raises:
-            UnsupportedError: A statement failed half-way, or which tables it is about cannot be
-                determined.
+            UnsupportedError: A statement failed half-way, or its tables cannot be determined.
         """
-        found = []
+        statements = []
         for logged in captured.statements:
             try:
                 with error_context(file=logged.file, offset=logged.offset):
@@ -362,16 +376,16 @@ class StatementReader:
             if names and logged.query.error:
                 self._refuse_failed(logged, names)
             elif names:
-                found.append(logged)
-        return found
+                statements.append(logged)
+        return statements
 
     def _captured(self, logged: LoggedStatement) -> list[TableName]:
         """Return the tables of a statement that are captured."""
         ddl = logged.ddl
-        return [] if ddl is None else [each for each in ddl.tables if self._concerns(each)]
+        return [] if ddl is None else [name for name in ddl.tables if self._concerns(name)]
 
     def _refuse_failed(self, logged: LoggedStatement, names: list[TableName]) -> None:
-        """Refuse a statement of which the log does not say what it did before it failed."""
+        """Refuse a statement that failed: the log does not say what it changed before."""
         error = UnsupportedError(
             "a statement on captured tables failed half-way on the server: reload them",
             error=logged.query.error,
@@ -386,6 +400,6 @@ class StatementReader:
 
     def _concerns(self, name: TableName) -> bool:
         database, table = name
-        if not table:
+        if not table:  # a statement on a whole database, as DROP DATABASE
             return self._tables.may_match_in(database)
         return self._tables.matches(database, table)

@@ -75,7 +75,7 @@ class TableFilter:
         """Whether this table is captured."""
         name = f"{database}.{table}"
         if database in SYSTEM_DATABASES:
-            globs = [each for each in self.include if each.startswith(f"{database}.")]
+            globs = [glob for glob in self.include if glob.startswith(f"{database}.")]
         else:
             globs = list(self.include)
         return matches_globs(name, globs, self.exclude)
@@ -83,15 +83,15 @@ class TableFilter:
     @property
     def databases(self) -> set[str]:
         """The databases that are named without a wildcard."""
-        names = {each.partition(".")[0] for each in self.include}
-        return {each for each in names if not set(each) & set("*?[")}
+        names = {glob.partition(".")[0] for glob in self.include}
+        return {name for name in names if not set(name) & set("*?[")}
 
     def may_capture_from(self, database: str) -> bool:
         """Whether a table of this database may be captured; the excluded ones are looked at."""
         if database in SYSTEM_DATABASES:
-            return any(each.startswith(f"{database}.") for each in self.include)
-        whole = [each.removesuffix(".*") for each in self.exclude if each.endswith(".*")]
-        excluded = any(fnmatchcase(database, each) for each in whole)
+            return any(glob.startswith(f"{database}.") for glob in self.include)
+        whole = [glob.removesuffix(".*") for glob in self.exclude if glob.endswith(".*")]
+        excluded = any(fnmatchcase(database, glob) for glob in whole)
         return not excluded and self.may_match_in(database)
 
     def leaves_out(self, query: Query) -> bool:
@@ -149,5 +149,5 @@ class TableFilter:
         # Names may hold dots, and wildcards match dots: any front of a glob may be the database's.
         name = f"{database}."
         return any(
-            fnmatchcase(name, each[:size]) for each in self.include for size in range(len(each) + 1)
+            fnmatchcase(name, glob[:size]) for glob in self.include for size in range(len(glob) + 1)
         )

@@ -53,11 +53,11 @@ if TYPE_CHECKING:
 CHANGE_TYPES = tuple(ChangeType)
 """The change types in the order of `DecodedRows.change`."""
 
-_TYPE_NAMES = [each.value for each in CHANGE_TYPES]
+_TYPE_NAMES = [change_type.value for change_type in CHANGE_TYPES]
 
 
 class StagedPart(NamedTuple):
-    """The rows of one table, at least one, and what the manifest says of them: see `Part`."""
+    """The rows of one part, at least one, with their totals for the manifest: see `Part`."""
 
     table: pa.Table
     first_row: int
@@ -68,7 +68,7 @@ class StagedPart(NamedTuple):
 
 
 class StagedRows:
-    """Rows as they are staged: those of one table, or of several tables of equal columns."""
+    """Decoded rows with their change columns, of one table or of several with equal columns."""
 
     def __init__(
         self,
@@ -81,15 +81,15 @@ class StagedRows:
         prefixes: Sequence[str],
         firsts: Sequence[int] = (0,),
     ) -> None:
-        """Join decoded rows with what is known of their events.
+        """Join decoded rows with the columns of their events.
 
         Args:
             layout: The columns of the table.
-            pieces: Its decoded rows, in order: one piece at least.
-            events: What is known of the events that their `event` counts.
-            image: Of each row: its table's number for the set of columns in it.
+            pieces: Decoded rows, in order: one piece at least.
+            events: The events that `event` of the rows indexes.
+            image: Per row, its table's number for the set of columns in it.
             files: The range's files, by `events.file`.
-            prefixes: What GTIDs begin with, by `events.prefix`.
+            prefixes: Prefixes of GTIDs, by `events.prefix`.
             firsts: The first event of each table.
         """
         event, offset, self._change = (
@@ -124,7 +124,7 @@ class StagedRows:
         )
 
     def parts(self) -> Iterator[tuple[int, StagedPart]]:
-        """Yield the rows of each table that has some, with its number among `firsts`."""
+        """Yield the part of each table that has rows, with the table's index in `firsts`."""
         tables = np.flatnonzero(np.diff(self._bounds))
         if not len(tables):
             return
@@ -150,10 +150,10 @@ class StagedRows:
 
 
 class _Gtids:
-    """The GTIDs of some events, whose texts are made once per transaction and table.
+    """GTIDs of events; the text is built once per transaction and table.
 
     Attributes:
-        transaction: int32; of each event, the index of its text.
+        transaction: int32; per event, the index of its text.
     """
 
     def __init__(self, events: RowsColumns, prefixes: Sequence[str], firsts: Sequence[int]) -> None:
@@ -165,8 +165,8 @@ class _Gtids:
         self._bounds = np.append(self.transaction[np.array(firsts)], self.transaction[-1] + 1)
         first = prefix[begins]
         self._nameless = first == NO_NAME
-        # Those without a name have a text as well, though no row shows it: always the same, because
-        # it stands in the part's bytes, and prefixes are numbered as the log was cut into blocks.
+        # Transactions without a GTID have a text as well, though no row shows it. It is always the
+        # same: it is in the part's bytes, and the numbers of prefixes depend on block boundaries.
         starts: Array = of_numbers(np.where(self._nameless, len(prefixes), first))
         ends: Array = of_numbers(np.where(self._nameless, 0, number[begins]))
         named: Array = of_texts([*prefixes, ""]).take(starts)
@@ -214,13 +214,13 @@ _START, _SIZE = 0, 1
 
 @dataclass(frozen=True)
 class RowsColumns:
-    """What is known of rows events besides their bytes; one entry per event, in log order.
+    """Columns about rows events; one entry per event, in log order.
 
     Attributes:
-        start: int64; where each begins in the bytes that hold it.
-        size: int64; its bytes, without its checksum.
-        type: int64; its type code.
-        table: int64; index of its table map.
+        start: int64; offset of the event in the bytes that hold it.
+        size: int64; bytes of the event, without its checksum.
+        type: int64; type code.
+        table: int64; index of the table map, or of the segment.
         file: int64; index into the range's files.
         position: int64; offset in the file.
         row: int64; the number from which its rows are numbered.
@@ -258,7 +258,7 @@ class RowsColumns:
         )
 
     def __len__(self) -> int:
-        """How many events there are."""
+        """Number of events."""
         return len(self.start)
 
     def choose(self, chosen: slice | npt.NDArray[np.int64]) -> RowsColumns:
@@ -267,10 +267,8 @@ class RowsColumns:
 
     @property
     def stacked(self) -> Int64Array:
-        """The columns as int64[events, columns]: `RowsColumns(*stacked.T)` has them again.
-
-        Many tables take a part of each block: of one array that costs a fraction of each column's.
-        """
+        """The columns as int64[events, columns]; the inverse is `RowsColumns(*stacked.T)`."""
+        # Many tables take a slice of each block: one slice of one array, not one per column.
         return np.stack(list(vars(self).values()), axis=1)
 
 
@@ -278,10 +276,10 @@ class PendingPiece(NamedTuple):
     """Rows events of one table and one block.
 
     Attributes:
-        data: uint8; holds them, and begins with the first of them.
-        span: How many bytes it is from there to the end of the last one.
-        size: Their bytes, without what stands between them.
-        events: `RowsColumns`, stacked; their `start` counts from the beginning of `data`.
+        data: uint8; bytes from the first event on.
+        span: Bytes from the start of the first event to the end of the last one.
+        size: Bytes of the events alone, without the gaps between them.
+        events: `RowsColumns`, stacked; `start` counts from the beginning of `data`.
     """
 
     data: npt.NDArray[np.uint8]
@@ -294,37 +292,37 @@ class PendingEvents:
     """The waiting rows events of one table with one schema.
 
     Attributes:
-        bytes: Their size, without what stands between them.
-        pieces: They, as they came.
+        bytes: Bytes of the events, without the gaps between them.
+        pieces: Events in arrival order.
     """
 
     def __init__(self) -> None:
         self.forget()
 
     def forget(self) -> None:
-        """Keep none of the events."""
+        """Discard all events."""
         self.bytes = 0
         self.pieces: list[PendingPiece] = []
 
     def append(self, piece: PendingPiece) -> None:
-        """Keep these events, and with them the memory that they are in."""
+        """Add events; the memory that holds them stays alive."""
         self.pieces.append(piece)
         self.bytes += piece.size
 
     def take(self) -> tuple[RowsEvents, RowsColumns]:
-        """Return the events, ready to be decoded, and forget them."""
+        """Return the events, ready to be decoded, and discard them here."""
         pieces = self.pieces
         self.forget()
         return _join(pieces)
 
 
 def join(tables: Sequence[PendingEvents]) -> tuple[RowsEvents, RowsColumns, list[int]]:
-    """Return the events of tables of equal columns, table after table, without forgetting them.
+    """Return the events of tables of equal columns, table after table, without discarding any.
 
-    The list has the index of each table's first event, and how many events there are.
+    The list has the index of each table's first event, then the number of events.
     """
-    counts = [sum([len(piece.events) for piece in each.pieces]) for each in tables]
-    events, columns = _join([piece for each in tables for piece in each.pieces])
+    counts = [sum([len(piece.events) for piece in table.pieces]) for table in tables]
+    events, columns = _join([piece for table in tables for piece in table.pieces])
     return events, columns, list(accumulate(counts, initial=0))
 
 
@@ -343,10 +341,10 @@ def _join(pieces: Sequence[PendingPiece]) -> tuple[RowsEvents, RowsColumns]:
 
 
 def by_table(block: EventBlock, columns: RowsColumns) -> Iterator[tuple[int, PendingPiece]]:
-    """Yield some events of a block table by table.
+    """Yield events of a block table by table.
 
-    Events of one table that are most of the block stay where they are. Others are copied, those of
-    all tables at once: what waits then keeps no other bytes alive.
+    Events of one table that fill most of the block are not copied. Otherwise the events of all
+    tables are copied at once, so that waiting events keep no other bytes alive.
     """
     order = np.argsort(columns.table, kind="stable")
     table = columns.table[order]
@@ -367,21 +365,22 @@ def by_table(block: EventBlock, columns: RowsColumns) -> Iterator[tuple[int, Pen
     events = pairwise([*first.tolist(), len(order)])
     spans = pairwise([*begin.tolist(), len(data)])
     for index, own, (at, stop) in zip(table[first].tolist(), events, spans, strict=True):
-        held, part = data[at:stop], stacked[slice(*own)]
+        piece_data, piece_events = data[at:stop], stacked[slice(*own)]
         if len(first) > 1:
-            held, part = held.copy(), part.copy()
-        yield index, PendingPiece(held, stop - at, stop - at, part)
+            # Tables are written at different times: a slice would keep the others' bytes alive.
+            piece_data, piece_events = piece_data.copy(), piece_events.copy()
+        yield index, PendingPiece(piece_data, stop - at, stop - at, piece_events)
 
 
 @dataclass
 class ManifestEntry:
-    """A table of the range.
+    """Manifest entry of a table, collected as its parts are written.
 
     Attributes:
-        schemas: Those that its parts have, by their ids.
-        images: The number of each set of columns that row images have, by the fields' ids.
-        parts: Each as it will be made of what is known of its file once that is written.
-        unrepresentable, invalid_text: How many values no lake type holds, by column.
+        schemas: Schemas of the parts, by their ids.
+        images: Number of each set of columns in row images, by the fields' ids.
+        parts: Parts that lack the size and hash of their files, which are still being written.
+        unrepresentable, invalid_text: Number of values that no lake type holds, by column.
     """
 
     schemas: dict[int, Schema] = field(default_factory=dict)
@@ -391,42 +390,40 @@ class ManifestEntry:
     invalid_text: Counter[str] = field(default_factory=Counter)
 
     def count(self, rows: DecodedRows) -> None:
-        """Add what was replaced in some rows."""
+        """Count the replaced values of decoded rows."""
         self.unrepresentable.update(rows.unrepresentable)
         self.invalid_text.update(rows.invalid_text)
 
     def number_images(
         self, schema: Schema, image: npt.NDArray[np.int32], images: Sequence[tuple[int, ...]]
     ) -> npt.NDArray[np.int32]:
-        """Return each row's number of its set of columns; new sets are numbered as rows come.
+        """Return the number of each row's set of columns; new sets are numbered in row order.
 
         Args:
-            schema: That of the rows.
-            image: int32; which of `images` each row has.
+            schema: Schema of the rows.
+            image: int32; index into `images` of each row.
             images: Sets of indexes of columns.
         """
         first = first_rows(image, len(images))
         numbers = np.zeros(len(first), dtype=np.int32)
-        for each in np.argsort(first)[: np.count_nonzero(first < len(image))].tolist():
-            numbers[each] = self.number(schema, images[each])
+        for index in np.argsort(first)[: np.count_nonzero(first < len(image))].tolist():
+            numbers[index] = self.number(schema, images[index])
         return numbers[image]
 
     def number(self, schema: Schema, image: tuple[int, ...]) -> int:
-        """Return the number of a set of columns, given by their indexes; a new one if it is new."""
+        """Return the number of a set of columns, given by their indexes; number a new set."""
         fields = schema.fields
         ids = tuple([fields[column].id for column in image])
         return self.images.setdefault(ids, len(self.images))
 
     def finish(self, touched: TableInRange, *, quarantined: bool) -> TableChanges:
-        """Return the entry of a table whose parts are all written.
-
-        The log does not hold every row of one that is quarantined.
+        """Return the entry of a table whose parts are all queued; wait for their files.
 
         Raises:
-            StagingError: One could not be written.
+            StagingError: A part could not be written.
         """
         state, schemas = touched.state, dict(self.schemas)
-        if quarantined:
+        if quarantined:  # the log does not hold all rows since the table was created
             state = replace(state, created=None)
         if state.schema is not None:
             schemas[state.schema.id] = state.schema
@@ -442,7 +439,7 @@ class ManifestEntry:
             logged=state.logged,
             changed=touched.dropped or state != touched.before,
             images=tuple(self.images),
-            # A segment of few rows may have been written after one that came later.
+            # A segment of few rows may be written after a segment that follows it in the log.
             parts=tuple(sorted(map(_written, self.parts), key=lambda part: part.first_row)),
             unrepresentable=dict(sorted(self.unrepresentable.items())),
             invalid_text=dict(sorted(self.invalid_text.items())),
@@ -450,7 +447,7 @@ class ManifestEntry:
 
 
 def count_replaced(pieces: Sequence[DecodedRows]) -> dict[str, int]:
-    """Return how many values of some rows no lake type holds, by column."""
+    """Return the number of values that no lake type holds, by column."""
     counts: Counter[str] = Counter()
     for rows in pieces:
         counts.update(rows.unrepresentable)
@@ -459,10 +456,10 @@ def count_replaced(pieces: Sequence[DecodedRows]) -> dict[str, int]:
 
 
 def _written(part: tuple[partial[Part], Future[WrittenPart]]) -> Part:
-    """Return the part with what is known of its file.
+    """Return the part with the size and hash of its file.
 
     Raises:
-        StagingError: It could not be written.
+        StagingError: The part could not be written.
     """
     make, written = part
     file = written.result()
