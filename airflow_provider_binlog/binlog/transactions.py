@@ -19,14 +19,6 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
-from airflow_provider_binlog.binlog.event_types import (
-    COMPRESSED,
-    GROUP_STARTS,
-    ROWS,
-    THREAD_SPECIFIC,
-    EventType,
-    event_name,
-)
 from airflow_provider_binlog.binlog.events.control import Incident
 from airflow_provider_binlog.binlog.events.gtid import (
     PREPARED_XA,
@@ -35,6 +27,14 @@ from airflow_provider_binlog.binlog.events.gtid import (
     MariadbGtid,
 )
 from airflow_provider_binlog.binlog.events.statements import Query, XaPrepare
+from airflow_provider_binlog.binlog.header import (
+    COMPRESSED,
+    GROUP_STARTS,
+    ROWS,
+    THREAD_SPECIFIC,
+    EventType,
+    event_name,
+)
 from airflow_provider_binlog.errors import FormatError, UnsupportedError
 from airflow_provider_binlog.sql.lexer import mask_literals
 from airflow_provider_binlog.sql.statement_types import StatementType, classify, xid_of
@@ -42,7 +42,7 @@ from airflow_provider_binlog.sql.statement_types import StatementType, classify,
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from airflow_provider_binlog.binlog.events.format_description import FormatDescription
+    from airflow_provider_binlog.binlog.events.control import FormatDescription
     from airflow_provider_binlog.binlog.header import EventHeader
     from airflow_provider_binlog.position import Flavor
 

@@ -1,16 +1,31 @@
-"""Events with their transactions, and captured rows events with their tables and row numbers."""
+"""Events with their transactions, and rows events with their tables and row numbers.
+
+A server repeats the TABLE_MAP of a table for every statement, most of the time to the byte. Each
+distinct one is decoded once; the others are recognised by comparing bytes.
+
+Source: mysql-server sql/log_event.cc, Table_map_log_event and Rows_log_event::do_apply_event.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from airflow_provider_binlog.blocks.block import BLOCK_BYTES, join, span
+from airflow_provider_binlog.binlog.events.table_map import TableMap
+from airflow_provider_binlog.binlog.header import HEADER_SIZE, EventType
+from airflow_provider_binlog.blocks.arrays import gather, numbers_of, unaligned_view
+from airflow_provider_binlog.blocks.block import BLOCK_BYTES, IS_ROWS, join, span
 from airflow_provider_binlog.changes import ROW_FILE_SHIFT
-from airflow_provider_binlog.errors import error_context
+from airflow_provider_binlog.errors import (
+    BinlogError,
+    FormatError,
+    TableMapMissingError,
+    UnsupportedError,
+    error_context,
+)
 from airflow_provider_binlog.sql.ddl import perhaps_of_temporary, read_ddl
 
 if TYPE_CHECKING:
@@ -18,8 +33,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from airflow_provider_binlog.binlog.events.control import FormatDescription
     from airflow_provider_binlog.binlog.events.statements import Query
-    from airflow_provider_binlog.binlog.events.table_map import TableMap
     from airflow_provider_binlog.binlog.transactions import Scanned
     from airflow_provider_binlog.blocks.block import EventBlock
     from airflow_provider_binlog.blocks.transactions import Transactions
@@ -191,3 +206,183 @@ class CapturedBlock:
     ) -> CapturedBlock:
         """Return the same rows events with other tables."""
         return replace(self, table=table, table_maps=table_maps)
+
+
+NO_TABLE = -1
+"""Instead of a table: the rows event names none, and holds no rows."""
+
+_TABLE_ID_MASK = np.uint64((1 << 48) - 1)
+
+# A rows event without rows, whose only use is to end a statement, has one of these table ids.
+# Source: mysql-server, sql/log_event.cc, Rows_log_event (dummy event); mariadb the same.
+_DUMMY_TABLE_IDS = frozenset({0xFFFFFF, 0xFFFFFFFF, 0xFFFFFFFFFFFF})
+_STATEMENT_END = 0x0001
+
+
+class TableMapReader:
+    """Follows the TABLE_MAPs of a log, block after block, from a transaction boundary on.
+
+    Attributes:
+        table_maps: Every distinct one so far; the table of a rows event is an index into it.
+    """
+
+    def __init__(self) -> None:
+        self.table_maps: list[TableMap] = []
+        self._tables: dict[bytes, int] = {}
+        # Those of the transaction that is open at the end of the last block, by table id.
+        self._open: dict[int, int] = {}
+
+    def read(
+        self, block: EventBlock, transaction: npt.NDArray[np.int64], *, ends_open: bool
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Return the block's rows events, as indexes of events, and the table of each.
+
+        Args:
+            block: The next block.
+            transaction: The transaction of each event, a number that rises; 0 for the one that was
+                open when the last block ended.
+            ends_open: Whether the last transaction continues in the next block.
+
+        Raises:
+            FormatError: A TABLE_MAP breaks the format.
+            TableMapMissingError: A rows event's transaction has no TABLE_MAP of its table.
+        """
+        mapped = np.flatnonzero(block.type == EventType.TABLE_MAP)
+        rows = np.flatnonzero(IS_ROWS[block.type])
+        if not len(rows) and not len(mapped):
+            if not ends_open or (len(transaction) and transaction[-1] > 0):
+                self._open = {}
+            return rows, rows
+        shortest = HEADER_SIZE + 8 + block.format.checksum_size
+        if (block.size[mapped] <= shortest).any() or (block.size[rows] <= shortest).any():
+            raise FormatError("a rows event or TABLE_MAP ends early", file=block.file)
+        ids = unaligned_view(block.data, "<u8")
+        mapped_id = ids[block.start[mapped] + HEADER_SIZE] & _TABLE_ID_MASK
+        rows_id = ids[block.start[rows] + HEADER_SIZE] & _TABLE_ID_MASK
+        mapped_table = self._identify(block, mapped)
+        table = self._latest(
+            mapped, mapped_id, mapped_table, rows, rows_id, transaction=transaction
+        )
+        self._continue(
+            rows_id, table, np.flatnonzero((table == NO_TABLE) & (transaction[rows] == 0))
+        )
+        for index in np.flatnonzero(table == NO_TABLE).tolist():
+            event = int(rows[index])
+            if not _is_dummy(block, event, int(rows_id[index])):
+                raise TableMapMissingError(
+                    "a rows event without the TABLE_MAP of its table: the start is no transaction "
+                    "boundary",
+                    **block.where(event),
+                    table_id=int(rows_id[index]),
+                )
+        self._carry(mapped, mapped_id, mapped_table, transaction=transaction, ends_open=ends_open)
+        return rows, table
+
+    def _continue(
+        self,
+        rows_id: npt.NDArray[np.uint64],
+        table: npt.NDArray[np.int64],
+        which: npt.NDArray[np.int64],
+    ) -> None:
+        """Set the tables of rows events whose transaction and TABLE_MAPs began before the block."""
+        if not len(which):
+            return
+        ids, index = np.unique(rows_id[which], return_inverse=True)
+        tables = [self._open.get(table_id, NO_TABLE) for table_id in ids.tolist()]
+        table[which] = np.array(tables)[index]
+
+    def _latest(
+        self,
+        mapped: npt.NDArray[np.int64],
+        mapped_id: npt.NDArray[np.uint64],
+        mapped_table: npt.NDArray[np.int64],
+        rows: npt.NDArray[np.int64],
+        rows_id: npt.NDArray[np.uint64],
+        *,
+        transaction: npt.NDArray[np.int64],
+    ) -> npt.NDArray[np.int64]:
+        """Return, for each rows event, the table last mapped to its id in its transaction."""
+        table = np.full(len(rows), NO_TABLE, dtype=np.int64)
+        if not len(mapped):
+            return table
+        # Nearly always the last TABLE_MAP before it is the one.
+        last = np.searchsorted(mapped, rows) - 1
+        good = (last >= 0) & (mapped_id[last] == rows_id)
+        if not (good | (last < 0)).all():
+            # Statements on several tables: forward fill among the events of each id.
+            event = np.concatenate([mapped, rows])
+            table_id = np.concatenate([mapped_id, rows_id])
+            order = np.lexsort((event, table_id))
+            index = np.where(order < len(mapped), np.arange(len(order)), -1)
+            latest = np.maximum.accumulate(index)
+            latest_map = np.empty(len(order), dtype=np.int64)
+            latest_map[order] = order[np.maximum(latest, 0)]
+            last = latest_map[len(mapped) :]
+            good = last < len(mapped)
+            last = np.where(good, last, 0)
+            good &= mapped_id[last] == rows_id
+        good &= transaction[mapped[last]] == transaction[rows]
+        table[good] = mapped_table[last[good]]
+        return table
+
+    def _identify(self, block: EventBlock, mapped: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return which of `table_maps` each of these events is, decoding what is new."""
+        # After the table id and the flags, which do not describe the table.
+        begin = block.start[mapped] + HEADER_SIZE + 8
+        end = block.start[mapped] + block.size[mapped] - block.format.checksum_size
+        distinct = gather(block.data, begin, end).dictionary_encode()
+        bodies: list[Any] = distinct.dictionary.to_pylist()
+        index = numbers_of(distinct.indices)
+        first = np.empty(len(bodies), dtype=np.int64)
+        first[index[::-1]] = mapped[::-1]
+        tables = [
+            self._decode(block, event, body)
+            for event, body in zip(first.tolist(), bodies, strict=True)
+        ]
+        identified: npt.NDArray[np.int64] = np.array(tables, dtype=np.int64)[index]
+        return identified
+
+    def _decode(self, block: EventBlock, event: int, body: bytes) -> int:
+        table = self._tables.get(body)
+        if table is None:
+            try:
+                table_map = _parse(block.body(event), block.format)
+            except BinlogError as error:
+                error.context |= {**block.where(event), **error.context}
+                raise
+            table = self._tables[body] = len(self.table_maps)
+            self.table_maps.append(table_map)
+        return table
+
+    def _carry(
+        self,
+        mapped: npt.NDArray[np.int64],
+        mapped_id: npt.NDArray[np.uint64],
+        mapped_table: npt.NDArray[np.int64],
+        *,
+        transaction: npt.NDArray[np.int64],
+        ends_open: bool,
+    ) -> None:
+        """Keep the TABLE_MAPs that rows events of the next block may be about."""
+        last = int(transaction[-1])
+        if not ends_open or last > 0:
+            self._open = {}
+        if ends_open:
+            own = transaction[mapped] == last
+            own_ids, own_tables = mapped_id[own].tolist(), mapped_table[own].tolist()
+            self._open |= dict(zip(own_ids, own_tables, strict=True))
+
+
+def _parse(body: memoryview, file_format: FormatDescription) -> TableMap:
+    """Read a TABLE_MAP; of one with a column of an unknown type the name, which may not matter."""
+    try:
+        return TableMap.parse(body, file_format)
+    except UnsupportedError as error:
+        return TableMap.parse_name(body, file_format, refused=str(error))
+
+
+def _is_dummy(block: EventBlock, event: int, table_id: int) -> bool:
+    """Whether an event only ends its statement: MariaDB and NDB write such an event of no table."""
+    # Of both versions alike: | 19 header | 6 table id | 2 flags | ...
+    flags = int(block.data[int(block.start[event]) + HEADER_SIZE + 6])
+    return table_id in _DUMMY_TABLE_IDS and bool(flags & _STATEMENT_END)

@@ -18,18 +18,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 import numpy as np
 import pyarrow as pa
 
-from airflow_provider_binlog.binlog.event_types import (
-    COMPRESSED,
-    GROUP_STARTS,
-    EventType,
-    event_name,
-)
 from airflow_provider_binlog.binlog.events.compressed import PLAIN_FORMS, Compression, plain_body
-from airflow_provider_binlog.binlog.events.format_description import (
+from airflow_provider_binlog.binlog.events.control import (
     ChecksumAlgorithm,
     FormatDescription,
 )
-from airflow_provider_binlog.binlog.header import HEADER_SIZE
+from airflow_provider_binlog.binlog.header import (
+    COMPRESSED,
+    GROUP_STARTS,
+    HEADER_SIZE,
+    EventType,
+    event_name,
+)
 from airflow_provider_binlog.blocks.block import (
     BLOCK_BYTES,
     HEADER_COLUMNS,

@@ -17,15 +17,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from airflow_provider_binlog.binlog.event_types import event_name
-from airflow_provider_binlog.binlog.header import HEADER_SIZE
+from airflow_provider_binlog.binlog.header import HEADER_SIZE, event_name
 from airflow_provider_binlog.blocks.arrays import unaligned_view
-from airflow_provider_binlog.blocks.block import HEADER_COLUMNS, EventBlock
-from airflow_provider_binlog.blocks.checksums import NEUTRAL, first_damaged
+from airflow_provider_binlog.blocks.block import HEADER_COLUMNS, NEUTRAL, EventBlock, first_damaged
 from airflow_provider_binlog.errors import ChecksumError, FormatError
 
 if TYPE_CHECKING:
-    from airflow_provider_binlog.binlog.events.format_description import FormatDescription
+    from airflow_provider_binlog.binlog.events.control import FormatDescription
 
 SERVER_ID_OFFSET = 5
 """Where in its header an event has its server id."""

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn
 import numpy as np
 import pyarrow as pa
 
-from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.binlog.events.compressed import Compression, TransactionPayload
-from airflow_provider_binlog.binlog.header import HEADER_SIZE
+from airflow_provider_binlog.binlog.header import HEADER_SIZE, EventType
 from airflow_provider_binlog.blocks.arrays import unaligned_view
 from airflow_provider_binlog.blocks.block import SLACK, EventBlock
 from airflow_provider_binlog.errors import FormatError, error_context

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.binlog.events.gtid import (
     COMPLETED_XA,
     PREPARED_XA,
@@ -25,7 +24,7 @@ from airflow_provider_binlog.binlog.events.gtid import (
     GtidEvent,
     MariadbGtid,
 )
-from airflow_provider_binlog.binlog.header import EventHeader
+from airflow_provider_binlog.binlog.header import EventHeader, EventType
 from airflow_provider_binlog.binlog.transactions import STEPS, Step, TransactionScanner
 from airflow_provider_binlog.blocks.arrays import unaligned_view
 from airflow_provider_binlog.blocks.block import IS_GROUP_START, type_mask

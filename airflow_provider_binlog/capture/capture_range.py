@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from airflow_provider_binlog.binlog.event_types import event_name
+from airflow_provider_binlog.binlog.header import event_name
 from airflow_provider_binlog.blocks.captured import TransactionBlock
 from airflow_provider_binlog.blocks.expansion import Expander
 from airflow_provider_binlog.blocks.transactions import TransactionReader

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.binlog.events.gtid import MariadbGtidList
 from airflow_provider_binlog.binlog.gtid_set import GtidSet, MariadbGtidPosition
+from airflow_provider_binlog.binlog.header import EventType
 from airflow_provider_binlog.blocks.block import IS_GROUP_START, choose
 from airflow_provider_binlog.blocks.transactions import NO_NAME, TransactionReader
 from airflow_provider_binlog.errors import ForeignPositionError, FormatError, TruncatedError

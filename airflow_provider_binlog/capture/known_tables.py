@@ -18,9 +18,8 @@ from airflow_provider_binlog.schema_history.tables import (
     NoTable,
     TableLookup,
 )
-from airflow_provider_binlog.staging.paths import StoredFiles
-from airflow_provider_binlog.staging.schema_files import SchemaFile, SchemaFiles
-from airflow_provider_binlog.staging.snapshots import Snapshots
+from airflow_provider_binlog.staging.manifest_log import SchemaFile, SchemaFiles
+from airflow_provider_binlog.staging.paths import Snapshots, StoredFiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable

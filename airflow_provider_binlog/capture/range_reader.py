@@ -14,11 +14,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from airflow_provider_binlog.binlog.event_types import ROWS, EventType
+from airflow_provider_binlog.binlog.header import ROWS, EventType
 from airflow_provider_binlog.blocks.block import choose
-from airflow_provider_binlog.blocks.captured import CapturedBlock, TransactionBlock
+from airflow_provider_binlog.blocks.captured import (
+    NO_TABLE,
+    CapturedBlock,
+    TableMapReader,
+    TransactionBlock,
+)
 from airflow_provider_binlog.blocks.expansion import Expander
-from airflow_provider_binlog.blocks.table_maps import NO_TABLE, TableMapReader
 from airflow_provider_binlog.blocks.transactions import TransactionReader
 from airflow_provider_binlog.errors import BinlogError, raise_error
 from airflow_provider_binlog.schema_history.statements import StatementFinder

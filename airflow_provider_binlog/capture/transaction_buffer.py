@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from airflow_provider_binlog.binlog.charsets import decode_identifier
-from airflow_provider_binlog.binlog.event_types import EventType
+from airflow_provider_binlog.binlog.header import EventType
 from airflow_provider_binlog.binlog.transactions import GroupEnd
 from airflow_provider_binlog.blocks.block import IS_GROUP_START, choose, copy
 from airflow_provider_binlog.blocks.captured import TransactionBlock

@@ -18,7 +18,6 @@ from pymysql.charset import charset_by_id
 
 from airflow_provider_binlog.binlog.buffer import Buffer
 from airflow_provider_binlog.binlog.charsets import charset_of, decode_identifier
-from airflow_provider_binlog.binlog.event_types import COMPRESSED, ROWS, EventType, show_name
 from airflow_provider_binlog.binlog.events.compressed import TransactionPayload
 from airflow_provider_binlog.binlog.events.control import BinlogCheckpoint, Incident, Rotate
 from airflow_provider_binlog.binlog.events.gtid import (
@@ -33,7 +32,13 @@ from airflow_provider_binlog.binlog.events.gtid import (
 from airflow_provider_binlog.binlog.events.statements import Query, RowsQuery, XaPrepare, Xid
 from airflow_provider_binlog.binlog.events.table_map import TableMap
 from airflow_provider_binlog.binlog.gtid_set import GtidSet
-from airflow_provider_binlog.binlog.header import EventHeader
+from airflow_provider_binlog.binlog.header import (
+    COMPRESSED,
+    ROWS,
+    EventHeader,
+    EventType,
+    show_name,
+)
 from airflow_provider_binlog.binlog.json.scalars import decimal_text
 from airflow_provider_binlog.blocks.expansion import Expander
 from airflow_provider_binlog.cli.source import find_range
@@ -45,7 +50,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterator
 
-    from airflow_provider_binlog.binlog.events.format_description import FormatDescription
+    from airflow_provider_binlog.binlog.events.control import FormatDescription
     from airflow_provider_binlog.blocks.block import EventBlock
 
 

@@ -108,7 +108,7 @@ def reload(arguments: argparse.Namespace) -> None:
     from airflow_provider_binlog.hooks.object_storage import open_store
     from airflow_provider_binlog.operators.arguments import read_request, read_table_name
     from airflow_provider_binlog.snapshot import take_snapshot
-    from airflow_provider_binlog.snapshot.request import CHUNK_BYTES
+    from airflow_provider_binlog.snapshot.plan import CHUNK_BYTES
     from airflow_provider_binlog.staging.manifest_log import ManifestLog
 
     name, settings = read_table_name(arguments.table), read_settings(arguments.conn)

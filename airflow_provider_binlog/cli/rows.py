@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from airflow_provider_binlog.binlog.events.format_description import FormatDescription
+    from airflow_provider_binlog.binlog.events.control import FormatDescription
     from airflow_provider_binlog.binlog.events.table_map import TableMap
     from airflow_provider_binlog.blocks.captured import CapturedBlock
     from airflow_provider_binlog.cli.source import Range

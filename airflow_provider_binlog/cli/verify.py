@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from airflow_provider_binlog.binlog.event_types import event_name
+from airflow_provider_binlog.binlog.header import event_name
 from airflow_provider_binlog.capture.capture_range import expanded
 from airflow_provider_binlog.capture.commits import CommitReader
 from airflow_provider_binlog.capture.gtids import ExecutedGtids

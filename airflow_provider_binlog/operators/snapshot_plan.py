@@ -34,8 +34,8 @@ from airflow_provider_binlog.sources.binlog_source import (
     read_source,
 )
 from airflow_provider_binlog.sources.settings import Connections
+from airflow_provider_binlog.staging.manifest_log import SchemaFiles
 from airflow_provider_binlog.staging.paths import StoredFiles
-from airflow_provider_binlog.staging.schema_files import SchemaFiles
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -234,7 +234,7 @@ class BinlogSnapshotPlanOperator(RendersObjects, BaseOperator):
     ) -> NeededTables:
         from airflow_provider_binlog.snapshot.needed import find_needed
         from airflow_provider_binlog.spark.merge.progress import load_progress, progress_folder
-        from airflow_provider_binlog.staging.snapshots import Snapshots
+        from airflow_provider_binlog.staging.paths import Snapshots
 
         check_choice(LakeFormat, self.format, "format")
         store, rules = open_store(self.staging_path), read_options(self.options)

@@ -17,7 +17,6 @@ import numpy.typing as npt
 
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.errors import BinlogError, FormatError, TruncatedError
-from airflow_provider_binlog.rows.conversion import convert_columns
 from airflow_provider_binlog.rows.images.headers import (
     UPDATE_PREIMAGE,
     ColumnSets,
@@ -26,6 +25,7 @@ from airflow_provider_binlog.rows.images.headers import (
     parse_headers,
 )
 from airflow_provider_binlog.rows.images.partial import RowImages
+from airflow_provider_binlog.rows.layout import convert_columns
 from airflow_provider_binlog.rows.values import OFFSET_MAX, OVERREAD_BYTES, Array, Memory, batches
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ import numpy as np
 
 from airflow_provider_binlog.errors import BinlogError, FormatError, TruncatedError
 from airflow_provider_binlog.names import quote_identifier
-from airflow_provider_binlog.rows.conversion import Converted, convert_columns
+from airflow_provider_binlog.rows.layout import Converted, convert_columns
 from airflow_provider_binlog.rows.types.registry import Form, form_of, plan_result, readers_of
 from airflow_provider_binlog.rows.values import Memory, Values
 

@@ -6,8 +6,12 @@ tasks that share the chunks of a table it is divided: `begin_snapshot`, `read_ch
 """
 
 from airflow_provider_binlog.snapshot.chunk import ChunkReader
-from airflow_provider_binlog.snapshot.plan import SnapshotFiles, SnapshotPlan
-from airflow_provider_binlog.snapshot.request import SnapshotRequest, Throttle
+from airflow_provider_binlog.snapshot.plan import (
+    SnapshotFiles,
+    SnapshotPlan,
+    SnapshotRequest,
+    Throttle,
+)
 from airflow_provider_binlog.snapshot.take import (
     Progress,
     TakenSnapshot,

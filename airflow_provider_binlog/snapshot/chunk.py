@@ -44,8 +44,7 @@ from airflow_provider_binlog.snapshot.bounds import (
     condition,
     find_key,
 )
-from airflow_provider_binlog.snapshot.plan import ChunkRecord
-from airflow_provider_binlog.snapshot.request import RowPace, Throttle, wait_until_idle
+from airflow_provider_binlog.snapshot.plan import ChunkRecord, RowPace, Throttle, wait_until_idle
 from airflow_provider_binlog.snapshot_manifest import Chunk, snapshot_part_path
 from airflow_provider_binlog.staging.part_writer import write_part
 from airflow_provider_binlog.transport.server.consistent_read import open_read, read_high
@@ -61,7 +60,7 @@ if TYPE_CHECKING:
     import pymysql
 
     from airflow_provider_binlog.position import Position
-    from airflow_provider_binlog.rows.conversion import Converted
+    from airflow_provider_binlog.rows.layout import Converted
     from airflow_provider_binlog.rows.values import Array
     from airflow_provider_binlog.schema import TableName
     from airflow_provider_binlog.snapshot.plan import SnapshotFiles, SnapshotPlan

@@ -28,12 +28,11 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.schema import TableName
     from airflow_provider_binlog.snapshot.chunk import Connect
-    from airflow_provider_binlog.snapshot.plan import SnapshotPlan
-    from airflow_provider_binlog.snapshot.request import SnapshotRequest
+    from airflow_provider_binlog.snapshot.plan import SnapshotPlan, SnapshotRequest
     from airflow_provider_binlog.snapshot_manifest import SnapshotManifest
+    from airflow_provider_binlog.staging.manifest_log import SchemaFiles
     from airflow_provider_binlog.staging.object_store import ObjectStore
-    from airflow_provider_binlog.staging.schema_files import SchemaFiles
-    from airflow_provider_binlog.staging.snapshots import Snapshots
+    from airflow_provider_binlog.staging.paths import Snapshots
 
 _READERS = 8
 _TASK_CHUNKS = 8

@@ -15,8 +15,7 @@ from airflow_provider_binlog.errors import ConflictError, StagingError, TableAlt
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.snapshot.bounds import find_bounds
 from airflow_provider_binlog.snapshot.chunk import ChunkReader, describe_table, read_chunk
-from airflow_provider_binlog.snapshot.plan import SnapshotFiles, SnapshotPlan
-from airflow_provider_binlog.snapshot.request import wait_until_idle
+from airflow_provider_binlog.snapshot.plan import SnapshotFiles, SnapshotPlan, wait_until_idle
 from airflow_provider_binlog.snapshot_manifest import SnapshotManifest, snapshot_path
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
 from airflow_provider_binlog.transport.server.consistent_read import (
@@ -34,8 +33,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.manifest import Manifest
     from airflow_provider_binlog.position import Position, SourceIdentity
     from airflow_provider_binlog.snapshot.chunk import Connect
-    from airflow_provider_binlog.snapshot.plan import ChunkRecord
-    from airflow_provider_binlog.snapshot.request import SnapshotRequest
+    from airflow_provider_binlog.snapshot.plan import ChunkRecord, SnapshotRequest
     from airflow_provider_binlog.staging.object_store import ObjectStore
     from airflow_provider_binlog.transport.server.consistent_read import Connection
 

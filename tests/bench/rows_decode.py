@@ -14,7 +14,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_binlog.binlog.column_types import ColumnType
-from airflow_provider_binlog.binlog.event_types import EventType
+from airflow_provider_binlog.binlog.header import EventType
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.rows.layout import RowLayout, compile_layout
 from tests.reference.rows import decode_plainly
@@ -194,7 +194,7 @@ def main() -> None:
 
 def columns(layout: RowLayout, events: RowsEvents) -> None:
     """Print what each column of a bulk insert costs."""
-    from airflow_provider_binlog.rows import conversion as module
+    from airflow_provider_binlog.rows import layout as module
 
     taken: dict[str, float] = {}
     convert = module._convert_column

@@ -9,9 +9,9 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
-from airflow_provider_binlog.binlog.event_types import GROUP_STARTS, ROWS, EventType
 from airflow_provider_binlog.binlog.events.gtid import GtidEvent
 from airflow_provider_binlog.binlog.events.statements import Query
+from airflow_provider_binlog.binlog.header import GROUP_STARTS, ROWS, EventType
 from airflow_provider_binlog.binlog.transactions import TransactionScanner
 from airflow_provider_binlog.blocks.transactions import NO_NAME, TransactionReader
 from airflow_provider_binlog.capture.capture_range import capture_range

@@ -15,9 +15,8 @@ from itertools import cycle
 from random import Random
 
 from airflow_provider_binlog.binlog.column_types import ColumnType
-from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.binlog.events.table_map import TableMap, TableMapColumn
-from airflow_provider_binlog.binlog.header import HEADER_SIZE
+from airflow_provider_binlog.binlog.header import HEADER_SIZE, EventType
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.rows.layout import compile_layout

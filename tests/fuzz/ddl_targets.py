@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from random import Random
 
-from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.binlog.events.statements import Query
+from airflow_provider_binlog.binlog.header import EventType
 from airflow_provider_binlog.errors import BinlogError, UnsupportedError
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.schema_history.partial_schemas import TrackedSchemas, alter

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.binlog.events.compressed import PLAIN_FORMS
+from airflow_provider_binlog.binlog.header import EventType
 from airflow_provider_binlog.blocks.expansion import Expander
 from airflow_provider_binlog.blocks.payloads import PayloadLimit
 from airflow_provider_binlog.errors import BinlogError

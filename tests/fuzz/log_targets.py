@@ -11,9 +11,14 @@ from random import Random
 import numpy as np
 import pyarrow as pa
 
-from airflow_provider_binlog.binlog.event_types import ARTIFICIAL, EventType
 from airflow_provider_binlog.binlog.events.table_map import TableMap
-from airflow_provider_binlog.binlog.header import HEADER_SIZE, MAGIC, EventHeader
+from airflow_provider_binlog.binlog.header import (
+    ARTIFICIAL,
+    HEADER_SIZE,
+    MAGIC,
+    EventHeader,
+    EventType,
+)
 from airflow_provider_binlog.blocks.block import EventBlock
 from airflow_provider_binlog.changes import BeforeImages, InvalidText, Policies, ZeroDates
 from airflow_provider_binlog.errors import BinlogError, FormatError, UnsupportedError

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 
-from airflow_provider_binlog.binlog.event_types import ROWS, EventType
-from airflow_provider_binlog.binlog.events.format_description import FormatDescription
+from airflow_provider_binlog.binlog.events.control import FormatDescription
+from airflow_provider_binlog.binlog.header import ROWS, EventType
 from tests.corpus.case import recorded
 from tests.reference.events import Event, read_file
 

@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from airflow_provider_binlog.binlog.event_types import EventType
+from airflow_provider_binlog.binlog.header import EventType
 from airflow_provider_binlog.capture.backlog import BacklogPlan, plan_backlog
 from airflow_provider_binlog.capture.log_range import LogRange
 from airflow_provider_binlog.errors import BinlogError

@@ -12,14 +12,13 @@ from typing import Any
 
 from airflow_provider_binlog import stored_json
 from airflow_provider_binlog.binlog.column_types import mysql_type
-from airflow_provider_binlog.binlog.event_types import ROWS, EventType
 from airflow_provider_binlog.binlog.events import control as control_events
 from airflow_provider_binlog.binlog.events import gtid as gtid_events
 from airflow_provider_binlog.binlog.events import statements as statement
-from airflow_provider_binlog.binlog.events.format_description import FormatDescription
+from airflow_provider_binlog.binlog.events.control import FormatDescription
 from airflow_provider_binlog.binlog.events.table_map import TableMap
 from airflow_provider_binlog.binlog.gtid_set import GtidSet, MariadbGtidPosition
-from airflow_provider_binlog.binlog.header import EventHeader
+from airflow_provider_binlog.binlog.header import ROWS, EventHeader, EventType
 from airflow_provider_binlog.checkpoint import Checkpoint, advance, load
 from airflow_provider_binlog.errors import MALFORMED, BinlogError
 from airflow_provider_binlog.manifest import Manifest
@@ -27,7 +26,7 @@ from airflow_provider_binlog.position import Flavor, Position, SourceIdentity, s
 from airflow_provider_binlog.sql.column_types import parse_type
 from airflow_provider_binlog.sql.session import ANSI_QUOTES, NO_BACKSLASH_ESCAPES, Session
 from airflow_provider_binlog.sql.statement_types import classify, read_savepoint, xid_of
-from airflow_provider_binlog.staging.schema_files import SchemaFile, files_of
+from airflow_provider_binlog.staging.manifest_log import SchemaFile, files_of
 from airflow_provider_binlog.stored_json import digest_of_values
 from airflow_provider_binlog.transport.files.names import plain_name
 from airflow_provider_binlog.transport.server.errors import from_reply, parse_reply

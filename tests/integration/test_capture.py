@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_binlog.binlog.event_types import GROUP_STARTS
 from airflow_provider_binlog.binlog.gtid_set import GtidSet
+from airflow_provider_binlog.binlog.header import GROUP_STARTS
 from airflow_provider_binlog.capture import TableFilter
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.errors import (

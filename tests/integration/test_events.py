@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_provider_binlog.binlog.event_types import EventType
+from airflow_provider_binlog.binlog.header import EventType
 from airflow_provider_binlog.capture import TableFilter
 from airflow_provider_binlog.errors import UnsupportedError
 from tests.fixtures.mysql import Database, execute

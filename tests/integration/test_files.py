@@ -17,7 +17,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from pymysql.cursors import DictCursor
 
-from airflow_provider_binlog.binlog.event_types import GROUP_STARTS
+from airflow_provider_binlog.binlog.header import GROUP_STARTS
 from airflow_provider_binlog.checkpoint import Checkpoint
 from airflow_provider_binlog.cli.commands import main
 from airflow_provider_binlog.operators.extract import (

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pymysql
 import pytest
 
-from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.binlog.events.statements import Query
+from airflow_provider_binlog.binlog.header import EventType
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.schema import NULL, Default, UnknownDefault
 from airflow_provider_binlog.sql.alterations import AddColumn

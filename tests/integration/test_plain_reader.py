@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_provider_binlog.binlog.column_types import mysql_type
-from airflow_provider_binlog.binlog.event_types import ROWS, EventType, show_name
 from airflow_provider_binlog.binlog.events.control import BinlogCheckpoint, Rotate
 from airflow_provider_binlog.binlog.events.gtid import (
     GtidEvent,
@@ -18,6 +17,7 @@ from airflow_provider_binlog.binlog.events.gtid import (
 from airflow_provider_binlog.binlog.events.statements import Query, RowsQuery, Xid
 from airflow_provider_binlog.binlog.events.table_map import TableMap
 from airflow_provider_binlog.binlog.gtid_set import GtidSet, MariadbGtidPosition
+from airflow_provider_binlog.binlog.header import ROWS, EventType, show_name
 from airflow_provider_binlog.binlog.transactions import GroupEnd, TransactionScanner
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.sql.statement_types import StatementType

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_provider_binlog.binlog.event_types import event_name
+from airflow_provider_binlog.binlog.header import event_name
 from airflow_provider_binlog.binlog.transactions import TransactionScanner
 from airflow_provider_binlog.errors import UnsupportedError
 from tests.fixtures.mysql import Database, flush_log

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pymysql
 import pytest
 
-from airflow_provider_binlog.binlog.event_types import GROUP_STARTS, EventType
+from airflow_provider_binlog.binlog.header import GROUP_STARTS, EventType
 from airflow_provider_binlog.errors import (
     AccessDeniedError,
     BinlogError,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_binlog.binlog.event_types import GROUP_STARTS
+from airflow_provider_binlog.binlog.header import GROUP_STARTS
 from airflow_provider_binlog.capture import TableFilter, extract
 from airflow_provider_binlog.errors import PositionPurgedError, UnsupportedError
 from airflow_provider_binlog.limits import Limits

@@ -24,9 +24,8 @@ from airflow_provider_binlog.errors import (
 from airflow_provider_binlog.operators.snapshot_plan import lake_tables
 from airflow_provider_binlog.snapshot.needed import find_needed
 from airflow_provider_binlog.spark.merge.progress import load_progress, progress_folder
-from airflow_provider_binlog.staging.paths import StoredFiles
-from airflow_provider_binlog.staging.schema_files import SchemaFiles
-from airflow_provider_binlog.staging.snapshots import Snapshots
+from airflow_provider_binlog.staging.manifest_log import SchemaFiles
+from airflow_provider_binlog.staging.paths import Snapshots, StoredFiles
 from tests.fixtures.mysql import flush_log
 from tests.random_ddl.comparison import find_differences
 from tests.random_ddl.run import Outcome, WrongError, noted

@@ -10,13 +10,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from airflow_provider_binlog.binlog.event_types import EventType, event_name
-from airflow_provider_binlog.binlog.events.format_description import (
+from airflow_provider_binlog.binlog.events.control import (
     FormatDescription,
     body_of,
     verify_checksum,
 )
-from airflow_provider_binlog.binlog.header import HEADER_SIZE, EventHeader, check_magic
+from airflow_provider_binlog.binlog.header import (
+    HEADER_SIZE,
+    EventHeader,
+    EventType,
+    check_magic,
+    event_name,
+)
 from airflow_provider_binlog.errors import (
     FormatError,
     TruncatedError,

@@ -13,11 +13,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from airflow_provider_binlog.binlog.event_types import ROWS, ROWS_V2, EventType, event_name
+from airflow_provider_binlog.binlog.header import ROWS, ROWS_V2, EventType, event_name
 from airflow_provider_binlog.errors import FormatError
 
 if TYPE_CHECKING:
-    from airflow_provider_binlog.binlog.events.format_description import FormatDescription
+    from airflow_provider_binlog.binlog.events.control import FormatDescription
 
 STATEMENT_END = 0x0001
 """Flag: the last rows event of its statement; the table maps before it end here."""

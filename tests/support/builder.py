@@ -13,9 +13,14 @@ import zlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from airflow_provider_binlog.binlog.event_types import ROWS_V2, EventType
-from airflow_provider_binlog.binlog.events.format_description import FormatDescription
-from airflow_provider_binlog.binlog.header import HEADER_SIZE, MAGIC, EventHeader
+from airflow_provider_binlog.binlog.events.control import FormatDescription
+from airflow_provider_binlog.binlog.header import (
+    HEADER_SIZE,
+    MAGIC,
+    ROWS_V2,
+    EventHeader,
+    EventType,
+)
 from tests.reference.rows_header import STATEMENT_END
 from tests.support.wire import bits, lenenc, lenenc_bytes, varlen_sint, varlen_uint
 

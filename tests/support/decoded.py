@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from airflow_provider_binlog.changes import BeforeImages
-from airflow_provider_binlog.rows.conversion import nulls
 from airflow_provider_binlog.rows.decode import DecodedRows, decode_pieces
+from airflow_provider_binlog.rows.layout import nulls
 
 if TYPE_CHECKING:
     import numpy.typing as npt

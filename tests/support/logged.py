@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from airflow_provider_binlog.binlog.event_types import ROWS, EventType
 from airflow_provider_binlog.binlog.events.table_map import TableMap
+from airflow_provider_binlog.binlog.header import ROWS, EventType
 from airflow_provider_binlog.changes import BeforeImages, Policies
 from airflow_provider_binlog.rows.decode import RowsEvents
 from airflow_provider_binlog.rows.layout import RowLayout, compile_layout

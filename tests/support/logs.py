@@ -11,11 +11,11 @@ import numpy as np
 from hypothesis import strategies as st
 
 from airflow_provider_binlog.binlog.column_types import ColumnType
-from airflow_provider_binlog.binlog.event_types import GROUP_STARTS, IGNORABLE, EventType
-from airflow_provider_binlog.binlog.events.format_description import FormatDescription
+from airflow_provider_binlog.binlog.events.control import FormatDescription
 from airflow_provider_binlog.binlog.events.gtid import GtidEvent, MariadbGtid
 from airflow_provider_binlog.binlog.events.table_map import TableMap, TableMapColumn
 from airflow_provider_binlog.binlog.gtid_set import GtidSet, MariadbGtidPosition
+from airflow_provider_binlog.binlog.header import GROUP_STARTS, IGNORABLE, EventType
 from airflow_provider_binlog.blocks.block import SLACK, EventBlock
 from airflow_provider_binlog.blocks.framing import HEADER, checked_block, read_records
 from airflow_provider_binlog.errors import FormatError

@@ -17,11 +17,11 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.binlog.buffer import Buffer
-from airflow_provider_binlog.binlog.event_types import EventType
+from airflow_provider_binlog.binlog.header import EventType
 from airflow_provider_binlog.errors import FormatError, TruncatedError, UnsupportedError
 
 if TYPE_CHECKING:
-    from airflow_provider_binlog.binlog.events.format_description import FormatDescription
+    from airflow_provider_binlog.binlog.events.control import FormatDescription
 
 PLAIN_FORMS = {
     EventType.QUERY_COMPRESSED: EventType.QUERY,

@@ -1,21 +1,210 @@
-"""Events about the log itself: the next file, heartbeats, shutdown, lost events.
+"""Events about the log itself: its format, the next file, heartbeats, shutdown, lost events.
 
-Source: mysql-server, libs/mysql/binlog/event/control_events.h, and codecs/binary.cpp for
-HEARTBEAT_V2; mariadb, sql/log_event.h.
+FORMAT_DESCRIPTION is the first event of every file:
+
+    | 2 version (4) | 50 server version, NUL-padded | 4 created | 1 header size (19) |
+    | n post-header lengths, one per type code from 1 | 1 checksum algorithm | 4 CRC32 |
+
+The last five bytes are there whether or not the file has checksums. In a file with checksums every
+event ends with the CRC32 of all its bytes before it:
+
+    | 19 header | body | 4 CRC32 |
+
+Source: mysql-server, libs/mysql/binlog/event/control_events.h; codecs/binary.cpp for HEARTBEAT_V2;
+libs/mysql/binlog/event/binlog_event.h, Log_event_footer; mariadb, sql/log_event.h, and
+sql/log_event.cc, event_checksum_test.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+import re
+import zlib
+from dataclasses import dataclass, field
+from enum import IntEnum
 
 from airflow_provider_binlog.binlog.buffer import Buffer
 from airflow_provider_binlog.binlog.charsets import decode_identifier
-from airflow_provider_binlog.binlog.event_types import EventType
-from airflow_provider_binlog.errors import FormatError
+from airflow_provider_binlog.binlog.header import (
+    HEADER_SIZE,
+    IN_USE,
+    EventHeader,
+    EventType,
+    event_name,
+)
+from airflow_provider_binlog.errors import (
+    ChecksumError,
+    FormatError,
+    TruncatedError,
+    UnsupportedError,
+)
+from airflow_provider_binlog.position import Flavor
 
-if TYPE_CHECKING:
-    from airflow_provider_binlog.binlog.events.format_description import FormatDescription
+CHECKSUM_SIZE = 4
+"""Bytes of the CRC32 at the end of an event."""
+
+_BINLOG_VERSION = 4
+_SERVER_VERSION_SIZE = 50
+# Without the algorithm byte, the last bytes would be post-header lengths and the CRC none.
+_FIRST_WITH_CHECKSUMS = (5, 6)
+
+
+class ChecksumAlgorithm(IntEnum):
+    """The checksum at the end of every event of a file but its FORMAT_DESCRIPTION."""
+
+    OFF = 0
+    CRC32 = 1
+    UNDEFINED = 255
+
+
+@dataclass(frozen=True)
+class FormatDescription:
+    """How the events of one file read.
+
+    Attributes:
+        server_version: `9.7.4`, `10.11.19-MariaDB-log`: the server that wrote the file.
+        created: When the file was created, seconds since 1970: from the header, which is the same
+            where a stream starts inside the file.
+        checksum_algorithm: Of every other event of the file.
+        post_header_lengths: Bytes of each type's post-header; that of type code 1 comes first.
+        follows_start: Whether the file is the first one after the server's start; not known where a
+            stream starts inside the file.
+    """
+
+    server_version: str
+    created: int
+    checksum_algorithm: ChecksumAlgorithm
+    post_header_lengths: bytes
+    follows_start: bool = field(default=False, compare=False)
+
+    @property
+    def flavor(self) -> Flavor:
+        """The family of the server that wrote the file."""
+        return Flavor.MARIADB if "mariadb" in self.server_version.lower() else Flavor.MYSQL
+
+    @property
+    def checksum_size(self) -> int:
+        """Bytes after every event's body: 4 or 0."""
+        return CHECKSUM_SIZE if self.checksum_algorithm is ChecksumAlgorithm.CRC32 else 0
+
+    def post_header_length(self, type_code: int) -> int:
+        """Return the size in bytes of the post-header, the fixed part of such an event's body.
+
+        Wrong for GTID and TRANSACTION_PAYLOAD, whose writers do not keep to it.
+
+        Raises:
+            FormatError: The file's server did not know the type.
+        """
+        if not 1 <= type_code <= len(self.post_header_lengths):
+            raise FormatError(
+                "the file's server knew no such event",
+                event=event_name(type_code),
+                server=self.server_version,
+            )
+        return self.post_header_lengths[type_code - 1]
+
+    def split(self, type_code: int, body: bytes | memoryview) -> tuple[Buffer, Buffer]:
+        """Return the post-header of such an event's body, and what follows it.
+
+        A post-header that is longer than known has new fields at its end: read only the known ones.
+        """
+        buffer = Buffer(body)
+        fixed = Buffer(buffer.take(self.post_header_length(type_code)))
+        return fixed, Buffer(buffer.rest())
+
+    @classmethod
+    def parse(cls, event: bytes | memoryview) -> FormatDescription:
+        """Read the event, header and checksum included.
+
+        Raises:
+            FormatError: The event is no FORMAT_DESCRIPTION, or contradicts itself.
+            UnsupportedError: The file was written by a server older than MySQL 5.6.
+        """
+        header = EventHeader.parse(event)
+        if header.type != EventType.FORMAT_DESCRIPTION:
+            raise FormatError("not a FORMAT_DESCRIPTION", event=event_name(header.type))
+        buffer = Buffer(memoryview(event)[HEADER_SIZE:])
+        version = buffer.uint(2)
+        if version != _BINLOG_VERSION:
+            raise UnsupportedError(
+                "a binlog older than MySQL 5.0: read it through a newer replica", version=version
+            )
+        server_version = _server_version(buffer.take(_SERVER_VERSION_SIZE))
+        # When the server was started, else 0; also where a stream starts inside the file.
+        created = buffer.uint(4)
+        header_size = buffer.uint(1)
+        if header_size != HEADER_SIZE:
+            raise FormatError("headers of another size than 19 bytes", header_size=header_size)
+        lengths = bytes(buffer.take(max(0, buffer.remaining - 1 - CHECKSUM_SIZE)))
+        code = buffer.uint(1)
+        buffer.take(CHECKSUM_SIZE)
+        try:
+            algorithm = ChecksumAlgorithm(code)
+        except ValueError as error:
+            raise FormatError("unknown checksum algorithm", algorithm=code) from error
+        return cls(server_version, header.timestamp, algorithm, lengths, created > 0)
+
+
+def _server_version(field: memoryview) -> str:
+    text = bytes(field).split(b"\0", 1)[0].decode("latin-1")
+    number = re.match(r"(\d+)\.(\d+)", text)
+    if number is None:
+        raise FormatError("not a server version", text=text)
+    if (int(number[1]), int(number[2])) < _FIRST_WITH_CHECKSUMS:
+        raise UnsupportedError(
+            "a binlog of a server older than MySQL 5.6: read it through a newer replica",
+            server=text,
+        )
+    return text
+
+
+_FLAGS_OFFSET = 17
+
+
+def body_of(event: bytes | memoryview, file_format: FormatDescription) -> memoryview:
+    """Return the body of an event, between its header and its checksum: a view.
+
+    Raises:
+        TruncatedError: The event is too small to hold both.
+    """
+    end = len(event) - file_format.checksum_size
+    if end < HEADER_SIZE:
+        raise TruncatedError("an event smaller than its header and checksum", size=len(event))
+    return memoryview(event)[HEADER_SIZE:end]
+
+
+def verify_checksum(event: bytes | memoryview, file_format: FormatDescription) -> None:
+    """Raise if the bytes of an event are not those that the server wrote.
+
+    A FORMAT_DESCRIPTION has a checksum in every file, the other events if the file has checksums.
+
+    Raises:
+        ChecksumError: The footer is not the CRC32 of the bytes before it.
+    """
+    header = EventHeader.parse(event)
+    has_checksum = file_format.checksum_size or header.type == EventType.FORMAT_DESCRIPTION
+    if has_checksum and not checksum_matches(event):
+        raise ChecksumError(
+            "the event is damaged: its checksum does not match", event=event_name(header.type)
+        )
+
+
+def checksum_matches(event: bytes | memoryview) -> bool:
+    """Whether the last four bytes are the CRC32 of those before them.
+
+    An artificial ROTATE comes before the FORMAT_DESCRIPTION: only this shows whether it has a
+    checksum.
+    """
+    if len(event) < HEADER_SIZE + CHECKSUM_SIZE:
+        return False
+    view = memoryview(event)
+    header = EventHeader.parse(view)
+    checked = view[:-CHECKSUM_SIZE]
+    if header.type == EventType.FORMAT_DESCRIPTION and header.flags & IN_USE:
+        # The server sets the flag in the file that it writes to, and leaves the checksum as it is.
+        octets = bytearray(checked)
+        octets[_FLAGS_OFFSET] &= ~IN_USE & 0xFF
+        checked = memoryview(octets)
+    return zlib.crc32(checked) == int.from_bytes(view[-CHECKSUM_SIZE:], "little")
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_binlog.binlog.buffer import Buffer
-from airflow_provider_binlog.binlog.event_types import EventType, event_name
 from airflow_provider_binlog.binlog.gtid_set import decode_tag
+from airflow_provider_binlog.binlog.header import EventType, event_name
 from airflow_provider_binlog.errors import FormatError, UnsupportedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from airflow_provider_binlog.binlog.events.format_description import FormatDescription
+    from airflow_provider_binlog.binlog.events.control import FormatDescription
 
 MAY_HAVE_STATEMENTS = 0x01
 """Flag: the transaction may hold statements. Without it, it holds row changes only."""

@@ -16,12 +16,12 @@ from airflow_provider_binlog.binlog.charsets import (
     decode_identifier,
     decode_text,
 )
-from airflow_provider_binlog.binlog.event_types import EventType
+from airflow_provider_binlog.binlog.header import EventType
 from airflow_provider_binlog.errors import UnsupportedError
 from airflow_provider_binlog.sql.session import Session
 
 if TYPE_CHECKING:
-    from airflow_provider_binlog.binlog.events.format_description import FormatDescription
+    from airflow_provider_binlog.binlog.events.control import FormatDescription
     from airflow_provider_binlog.position import Flavor
 
 _FLAGS2 = 0

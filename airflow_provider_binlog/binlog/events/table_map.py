@@ -33,12 +33,12 @@ from airflow_provider_binlog.binlog.column_types import (
     string_bytes_max,
     types_with,
 )
-from airflow_provider_binlog.binlog.event_types import EventType
+from airflow_provider_binlog.binlog.header import EventType
 from airflow_provider_binlog.errors import FormatError
 from airflow_provider_binlog.position import Flavor
 
 if TYPE_CHECKING:
-    from airflow_provider_binlog.binlog.events.format_description import FormatDescription
+    from airflow_provider_binlog.binlog.events.control import FormatDescription
     from airflow_provider_binlog.schema import Default
 
 GENERATED_INVISIBLE_PRIMARY_KEY = 0x0004

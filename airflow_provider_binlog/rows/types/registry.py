@@ -38,7 +38,6 @@ from airflow_provider_binlog.errors import FormatError, UnsupportedError
 from airflow_provider_binlog.rows.types import (
     binary,
     decimals,
-    enums,
     moments,
     numbers,
     printed,
@@ -338,28 +337,28 @@ def _enum_plan(column: TableMapColumn, reading: Reading) -> Plan:
     logged = column.enum_values if is_enum else column.set_members
     if logged is None or column.collation is None:
         if reading.allow_missing_metadata:
-            return enums.number_plan(column.pack_size)
+            return numbers.number_plan(column.pack_size)
         raise UnsupportedError(
             f"the log does not contain the values of the column: {_METADATA_ADVICE}"
         )
-    make = enums.enum_plan if is_enum else enums.set_plan
+    make = numbers.enum_plan if is_enum else numbers.set_plan
     values = _enum_values(logged, column.collation, reading.policies.invalid_text)
     return make(column.pack_size, values)
 
 
 def _enum_values(
     logged: tuple[bytes, ...], collation: int, invalid_text: InvalidText
-) -> enums.EnumValues:
+) -> numbers.EnumValues:
     """Return the values in UTF-8, or as bytes if the column is binary or staged so."""
     array = of_octets(logged)
     charset, stored = charset_of(collation), Bytes.of(array)
     if charset == BINARY or invalid_text is InvalidText.BINARY:
-        return enums.EnumValues(array, comma=encode_ascii(",", charset))
+        return numbers.EnumValues(array, comma=encode_ascii(",", charset))
     if invalid_text is InvalidText.REPLACE:
         encoded, changed = text.replace_invalid(stored, charset)
         indexes = tuple(changed.nonzero()[0].tolist())
-        return enums.EnumValues(encoded.array(pa.string(), None), indexes)
-    return enums.EnumValues(text.to_utf8(stored, charset).array(pa.string(), None))
+        return numbers.EnumValues(encoded.array(pa.string(), None), indexes)
+    return numbers.EnumValues(text.to_utf8(stored, charset).array(pa.string(), None))
 
 
 # -------------------------------------------------------------------------------------- MariaDB

@@ -27,7 +27,6 @@ _SHARED = (
     "snapshot_manifest.py",
     "staging/__init__.py",
     "staging/paths.py",
-    "staging/snapshots.py",
     "stored_json.py",
     "table_options.py",
 )

@@ -30,7 +30,7 @@ from airflow_provider_binlog.spark.job.report import Report, TableReport
 from airflow_provider_binlog.spark.merge.progress import Progress, load_progress, progress_folder
 from airflow_provider_binlog.spark.names import target_name
 from airflow_provider_binlog.spark.staged.manifests import list_manifests, sequence_reset_error
-from airflow_provider_binlog.staging.snapshots import Snapshots
+from airflow_provider_binlog.staging.paths import Snapshots
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.spark.merge.survey import StagedLog
     from airflow_provider_binlog.spark.plan.table_log import TableLog
     from airflow_provider_binlog.spark.target.state import TargetState
-    from airflow_provider_binlog.staging.snapshots import Snapshots
+    from airflow_provider_binlog.staging.paths import Snapshots
 
 
 def find_reload(

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from airflow_provider_binlog.binlog.event_types import (
+from airflow_provider_binlog.binlog.events.control import Rotate
+from airflow_provider_binlog.binlog.header import (
     ARTIFICIAL,
     COMPRESSED,
     ROWS,
+    EventHeader,
     EventType,
 )
-from airflow_provider_binlog.binlog.events.control import Rotate
-from airflow_provider_binlog.binlog.header import EventHeader
 from airflow_provider_binlog.binlog.transactions import TransactionScanner
 from airflow_provider_binlog.blocks.block import IS_GROUP_START
 from airflow_provider_binlog.blocks.expansion import Expander

@@ -18,12 +18,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from airflow_provider_binlog.binlog.event_types import IN_USE, RELAY_LOG, EventType, event_name
-from airflow_provider_binlog.binlog.events.format_description import (
+from airflow_provider_binlog.binlog.events.control import (
     FormatDescription,
     verify_checksum,
 )
-from airflow_provider_binlog.binlog.header import HEADER_SIZE, EventHeader, check_magic
+from airflow_provider_binlog.binlog.header import (
+    HEADER_SIZE,
+    IN_USE,
+    RELAY_LOG,
+    EventHeader,
+    EventType,
+    check_magic,
+    event_name,
+)
 from airflow_provider_binlog.blocks.block import BLOCK_BYTES, SLACK, EventBlock
 from airflow_provider_binlog.blocks.framing import Framer, Frames, checked_block
 from airflow_provider_binlog.errors import (

@@ -12,8 +12,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from airflow_provider_binlog.binlog.event_types import ROWS, EventType, show_name
 from airflow_provider_binlog.binlog.gtid_set import MariadbGtidPosition, missing_gtids
+from airflow_provider_binlog.binlog.header import ROWS, EventType, show_name
 from airflow_provider_binlog.errors import (
     AccessDeniedError,
     ForeignPositionError,

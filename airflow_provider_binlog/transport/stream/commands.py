@@ -23,12 +23,11 @@ from typing import TYPE_CHECKING, Any
 
 import pymysql
 
-from airflow_provider_binlog.binlog.event_types import EventType, event_name
-from airflow_provider_binlog.binlog.events.format_description import (
+from airflow_provider_binlog.binlog.events.control import (
     FormatDescription,
     verify_checksum,
 )
-from airflow_provider_binlog.binlog.header import EventHeader
+from airflow_provider_binlog.binlog.header import EventHeader, EventType, event_name
 from airflow_provider_binlog.errors import FormatError, UnsupportedError, error_context
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor
 from airflow_provider_binlog.transport.server.driver import driver_errors, query

@@ -19,21 +19,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from airflow_provider_binlog.binlog.event_types import (
-    ARTIFICIAL,
-    GROUP_STARTS,
-    EventType,
-    event_name,
-)
-from airflow_provider_binlog.binlog.events.control import Heartbeat, Rotate
-from airflow_provider_binlog.binlog.events.format_description import (
+from airflow_provider_binlog.binlog.events.control import (
     CHECKSUM_SIZE,
     FormatDescription,
+    Heartbeat,
+    Rotate,
     body_of,
     checksum_matches,
     verify_checksum,
 )
-from airflow_provider_binlog.binlog.header import HEADER_SIZE
+from airflow_provider_binlog.binlog.header import (
+    ARTIFICIAL,
+    GROUP_STARTS,
+    HEADER_SIZE,
+    EventType,
+    event_name,
+)
 from airflow_provider_binlog.blocks.block import type_mask
 from airflow_provider_binlog.blocks.framing import checked_block
 from airflow_provider_binlog.errors import FormatError, error_context

@@ -26,8 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from airflow_provider_binlog.binlog.header import HEADER_SIZE
-from airflow_provider_binlog.blocks.block import BLOCK_BYTES, SLACK
-from airflow_provider_binlog.blocks.checksums import NEUTRAL
+from airflow_provider_binlog.blocks.block import BLOCK_BYTES, NEUTRAL, SLACK
 from airflow_provider_binlog.blocks.framing import (
     EVENT_BYTES_MAX,
     HEADER,

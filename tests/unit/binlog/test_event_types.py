@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_binlog.binlog.event_types import EventType, event_name, show_name
+from airflow_provider_binlog.binlog.header import EventType, event_name, show_name
 
 
 @pytest.mark.parametrize(

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_binlog.binlog.event_types import (
+from airflow_provider_binlog.binlog.events.gtid import MariadbGtid
+from airflow_provider_binlog.binlog.header import (
     COMPRESSED,
     GROUP_STARTS,
     IGNORABLE,
+    EventHeader,
     EventType,
 )
-from airflow_provider_binlog.binlog.events.gtid import MariadbGtid
-from airflow_provider_binlog.binlog.header import EventHeader
 from airflow_provider_binlog.binlog.transactions import (
     PRELUDES,
     READ,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_provider_binlog.binlog.event_types import EventType
+from airflow_provider_binlog.binlog.header import EventType
 from airflow_provider_binlog.blocks import captured
 from airflow_provider_binlog.blocks.block import BLOCK_BYTES
 from airflow_provider_binlog.blocks.captured import TransactionBlock, joined

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_binlog.blocks import checksums
-from airflow_provider_binlog.blocks.checksums import INTACT, NEUTRAL, first_damaged
+from airflow_provider_binlog.blocks import block
+from airflow_provider_binlog.blocks.block import INTACT, NEUTRAL, first_damaged
 
-RUN = checksums._RUN_BYTES
+RUN = block._RUN_BYTES
 
 
 def checksummed(*bodies: bytes, front: bytes = b"") -> tuple[bytearray, list[int], list[int]]:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_provider_binlog.binlog.event_types import EventType
+from airflow_provider_binlog.binlog.header import EventType
 from airflow_provider_binlog.blocks.expansion import Expander
 from airflow_provider_binlog.blocks.payloads import PayloadLimit
 from airflow_provider_binlog.changes import FILE, POSITION, ROW

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from airflow_provider_binlog.binlog.event_types import ROWS, EventType
 from airflow_provider_binlog.binlog.events.table_map import TableMap
+from airflow_provider_binlog.binlog.header import ROWS, EventType
 from airflow_provider_binlog.binlog.transactions import TransactionScanner
-from airflow_provider_binlog.blocks.table_maps import NO_TABLE, TableMapReader
+from airflow_provider_binlog.blocks.captured import NO_TABLE, TableMapReader
 from airflow_provider_binlog.blocks.transactions import TransactionReader
 from airflow_provider_binlog.errors import (
     BinlogError,

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_provider_binlog.binlog.event_types import ROWS, EventType
 from airflow_provider_binlog.binlog.events.gtid import GtidEvent
+from airflow_provider_binlog.binlog.header import ROWS, EventType
 from airflow_provider_binlog.binlog.transactions import GroupEnd, Scanned, TransactionScanner
 from airflow_provider_binlog.blocks.transactions import NO_NAME, TransactionReader
 from airflow_provider_binlog.errors import BinlogError, FormatError, UnsupportedError

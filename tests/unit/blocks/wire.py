@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from hypothesis import strategies as st
 
-from airflow_provider_binlog.binlog.event_types import EventType
-from airflow_provider_binlog.binlog.events.format_description import (
+from airflow_provider_binlog.binlog.events.control import (
     ChecksumAlgorithm,
     FormatDescription,
 )
+from airflow_provider_binlog.binlog.header import EventType
 from airflow_provider_binlog.errors import ConnectionLostError
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import strategies as st
 
-from airflow_provider_binlog.binlog.event_types import EventType
+from airflow_provider_binlog.binlog.header import EventType
 from airflow_provider_binlog.capture import extract
 from airflow_provider_binlog.changes import ROW
 from airflow_provider_binlog.limits import Limits

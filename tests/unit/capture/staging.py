@@ -6,7 +6,7 @@ import io
 import itertools
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_binlog.binlog.event_types import ARTIFICIAL, EventType
+from airflow_provider_binlog.binlog.header import ARTIFICIAL, EventType
 from airflow_provider_binlog.capture.capture_range import capture_range
 from airflow_provider_binlog.capture.log_range import LogRange
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_provider_binlog.binlog.event_types import IGNORABLE, EventType
+from airflow_provider_binlog.binlog.header import IGNORABLE, EventType
 from airflow_provider_binlog.capture.capture_range import executed_at
 from airflow_provider_binlog.capture.table_filter import TableFilter
 from airflow_provider_binlog.changes import BeforeImages

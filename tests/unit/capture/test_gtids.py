@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.binlog.gtid_set import GtidSet, MariadbGtidPosition
+from airflow_provider_binlog.binlog.header import EventType
 from airflow_provider_binlog.blocks.transactions import TransactionReader
 from airflow_provider_binlog.capture.gtids import ExecutedGtids
 from airflow_provider_binlog.errors import ForeignPositionError, TruncatedError

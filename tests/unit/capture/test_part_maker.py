@@ -13,7 +13,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from airflow_provider_binlog.binlog.event_types import EventType
+from airflow_provider_binlog.binlog.header import EventType
 from airflow_provider_binlog.capture import part_maker
 from airflow_provider_binlog.capture.part_maker import PartMaker
 from airflow_provider_binlog.changes import ROW, BeforeImages

@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from airflow_provider_binlog.binlog.column_types import ColumnType
-from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.binlog.events.table_map import TableMap
+from airflow_provider_binlog.binlog.header import EventType
 from airflow_provider_binlog.capture import extract
 from airflow_provider_binlog.changes import InvalidText, Policies, ZeroDates
 from airflow_provider_binlog.errors import BinlogError, ConfigurationError

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_provider_binlog.binlog.event_types import IGNORABLE
+from airflow_provider_binlog.binlog.header import IGNORABLE
 from airflow_provider_binlog.capture.table_filter import TableFilter
 from airflow_provider_binlog.errors import UnsupportedError
 from airflow_provider_binlog.limits import Limits

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from airflow_provider_binlog.binlog.column_types import ColumnType
-from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.binlog.events.table_map import TableMap
+from airflow_provider_binlog.binlog.header import EventType
 from airflow_provider_binlog.capture.table_filter import TableFilter
 from airflow_provider_binlog.changes import OnTableError
 from airflow_provider_binlog.errors import BinlogError, PositionPurgedError

@@ -10,8 +10,8 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from airflow_provider_binlog.binlog.column_types import ColumnType
-from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.binlog.events.table_map import TableMap
+from airflow_provider_binlog.binlog.header import EventType
 from airflow_provider_binlog.changes import OnTableError
 from airflow_provider_binlog.limits import Limits
 from airflow_provider_binlog.position import Flavor

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.binlog.gtid_set import GtidSet, MariadbGtidPosition
+from airflow_provider_binlog.binlog.header import EventType
 from airflow_provider_binlog.capture import extract
 from airflow_provider_binlog.capture.gtids import is_logged, position_with_gtids
 from airflow_provider_binlog.errors import ForeignPositionError, PositionPurgedError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_binlog.binlog.event_types import EventType
+from airflow_provider_binlog.binlog.header import EventType
 from airflow_provider_binlog.capture.table_filter import TableFilter
 from airflow_provider_binlog.errors import UnsupportedError
 from airflow_provider_binlog.manifest import Statement

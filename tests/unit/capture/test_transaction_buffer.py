@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_provider_binlog.binlog.event_types import EventType
+from airflow_provider_binlog.binlog.header import EventType
 from airflow_provider_binlog.capture.transaction_buffer import Intervals
 from airflow_provider_binlog.changes import ROW
 from airflow_provider_binlog.errors import UnsupportedError

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from airflow.cli.cli_config import ActionCommand, GroupCommand
 
-from airflow_provider_binlog.binlog.event_types import EventType
+from airflow_provider_binlog.binlog.header import EventType
 from airflow_provider_binlog.cli.airflow_commands import get_binlog_cli_commands
 from airflow_provider_binlog.cli.commands import COMMANDS, Group, main
 from tests.support import builder

@@ -12,10 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_binlog.binlog.event_types import EventType
-from airflow_provider_binlog.binlog.events.format_description import FormatDescription
+from airflow_provider_binlog.binlog.events.control import FormatDescription
 from airflow_provider_binlog.binlog.gtid_set import GtidSet
-from airflow_provider_binlog.binlog.header import EventHeader
+from airflow_provider_binlog.binlog.header import EventHeader, EventType
 from airflow_provider_binlog.cli.events import describe
 from airflow_provider_binlog.errors import BinlogError
 from tests.support import builder

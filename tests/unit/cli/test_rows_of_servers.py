@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_binlog.binlog.event_types import EventType
+from airflow_provider_binlog.binlog.header import EventType
 from airflow_provider_binlog.cli.rows import print_rows
 from airflow_provider_binlog.cli.source import Range
 from airflow_provider_binlog.errors import AccessDeniedError, FormatError, TableLockedError

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import fsspec
 import pytest
 
-from airflow_provider_binlog.binlog.event_types import EventType
+from airflow_provider_binlog.binlog.header import EventType
 from airflow_provider_binlog.cli.commands import main
 from tests.support import builder
 from tests.support.builder import BinlogFile

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_provider_binlog.binlog.event_types import EventType
+from airflow_provider_binlog.binlog.header import EventType
 from airflow_provider_binlog.cli.commands import main
 from airflow_provider_binlog.cli.source import Range
 from airflow_provider_binlog.cli.verify import Refusals

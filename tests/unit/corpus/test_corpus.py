@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_binlog.binlog.event_types import ROWS_V1, EventType, show_name
+from airflow_provider_binlog.binlog.header import ROWS_V1, EventType, show_name
 from airflow_provider_binlog.changes import CHANGE_TYPE, ROW, ChangeType
 from airflow_provider_binlog.errors import BinlogError
 from airflow_provider_binlog.transport.files.reader import FileBlockStream

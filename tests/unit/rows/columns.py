@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_binlog.binlog.column_types import ColumnType
-from airflow_provider_binlog.binlog.event_types import EventType
+from airflow_provider_binlog.binlog.header import EventType
 from airflow_provider_binlog.changes import DEFAULT_POLICIES, Policies
 from airflow_provider_binlog.rows.decode import DecodedRows
 from airflow_provider_binlog.rows.layout import compile_layout

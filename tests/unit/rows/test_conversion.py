@@ -9,10 +9,10 @@ from unittest.mock import patch
 import pytest
 
 from airflow_provider_binlog.binlog.column_types import ColumnType
-from airflow_provider_binlog.binlog.event_types import EventType
+from airflow_provider_binlog.binlog.header import EventType
 from airflow_provider_binlog.changes import Policies, ZeroDates
 from airflow_provider_binlog.errors import BinlogError, FormatError, UnsupportedError
-from airflow_provider_binlog.rows import conversion
+from airflow_provider_binlog.rows import layout
 from airflow_provider_binlog.rows.layout import compile_layout
 from tests.support.decoded import decode
 from tests.unit.rows import wire
@@ -79,7 +79,7 @@ def test_a_refused_value_names_its_event(
     good: list[bytes | None] = [DECIMAL, b"\2hi", b"\x21\xd0\x0f"]
 
     with (
-        patch.object(conversion, "FEW_VALUES", few),
+        patch.object(layout, "FEW_VALUES", few),
         pytest.raises(type(error), match=rf"{error.args[0]}.*event=311"),
     ):
         decoded(rows_with({5: good, 311: value, 312: good}), ZeroDates.FAIL)

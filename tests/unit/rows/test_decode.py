@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airflow_provider_binlog.binlog.column_types import ColumnType
-from airflow_provider_binlog.binlog.event_types import EventType
+from airflow_provider_binlog.binlog.header import EventType
 from airflow_provider_binlog.changes import BeforeImages, ChangeType
 from airflow_provider_binlog.errors import BinlogError, FormatError, TruncatedError
-from airflow_provider_binlog.rows import conversion
 from airflow_provider_binlog.rows import decode as decode_module
+from airflow_provider_binlog.rows import layout
 from airflow_provider_binlog.rows.decode import DecodedRows, RowsEvents, decode_pieces
 from airflow_provider_binlog.rows.images import located, partial, walk
 from airflow_provider_binlog.rows.layout import RowLayout, compile_layout
@@ -44,7 +44,7 @@ def small_limits(few: int, group_bytes: int) -> Iterator[None]:
     with (
         patch.object(walk, "FEW_EVENTS", few),
         patch.object(located, "FEW_IMAGES", few),
-        patch.object(conversion, "FEW_VALUES", few),
+        patch.object(layout, "FEW_VALUES", few),
         patch.object(partial, "FEW_VALUES", few),
         patch.object(decode_module, "GROUP_BYTES", group_bytes),
     ):

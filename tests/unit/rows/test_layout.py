@@ -11,7 +11,7 @@ from unittest.mock import patch
 import pytest
 
 from airflow_provider_binlog.binlog.column_types import ColumnType
-from airflow_provider_binlog.binlog.event_types import EventType
+from airflow_provider_binlog.binlog.header import EventType
 from airflow_provider_binlog.changes import InvalidText, Policies
 from airflow_provider_binlog.errors import FormatError, UnsupportedError
 from airflow_provider_binlog.rows import decode as decode_module

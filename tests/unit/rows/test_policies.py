@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from airflow_provider_binlog.binlog.charsets import MULTI_BYTE, UNICODE, decode_text
 from airflow_provider_binlog.binlog.column_types import ColumnType
-from airflow_provider_binlog.binlog.event_types import EventType
+from airflow_provider_binlog.binlog.header import EventType
 from airflow_provider_binlog.changes import InvalidText, Policies, ZeroDates
 from airflow_provider_binlog.errors import BinlogError, FormatError, UnsupportedError
 from airflow_provider_binlog.rows.layout import compile_layout

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from airflow_provider_binlog.binlog.column_types import ColumnType, real_type
-from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.binlog.events.table_map import TableMap, TableMapColumn
+from airflow_provider_binlog.binlog.header import EventType
 from airflow_provider_binlog.rows.decode import RowsEvents
 
 if TYPE_CHECKING:

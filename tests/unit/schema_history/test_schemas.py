@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.binlog.events.table_map import TableMap
+from airflow_provider_binlog.binlog.header import EventType
 from airflow_provider_binlog.errors import (
     ConnectionLostError,
     ServerSetupError,

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_provider_binlog.binlog.event_types import THREAD_SPECIFIC, EventType
+from airflow_provider_binlog.binlog.header import THREAD_SPECIFIC, EventType
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position
 from airflow_provider_binlog.schema_history.statements import (
     LoggedChange,

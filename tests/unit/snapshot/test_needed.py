@@ -23,9 +23,8 @@ from airflow_provider_binlog.snapshot_manifest import new_snapshot_id, snapshot_
 from airflow_provider_binlog.spark.merge.progress import Progress, TableProgress
 from airflow_provider_binlog.spark.target.mark import Mark
 from airflow_provider_binlog.spark.target.state import Hold
-from airflow_provider_binlog.staging.paths import StoredFiles
-from airflow_provider_binlog.staging.schema_files import SchemaFiles
-from airflow_provider_binlog.staging.snapshots import Snapshots
+from airflow_provider_binlog.staging.manifest_log import SchemaFiles
+from airflow_provider_binlog.staging.paths import Snapshots, StoredFiles
 from tests.support.stores import open_store
 from tests.unit.spark.history import Source, Table
 from tests.unit.spark.made_snapshots import SnapshotMaker, take_snapshot

@@ -14,8 +14,12 @@ from airflow_provider_binlog.changes import InvalidText, Policies, ZeroDates
 from airflow_provider_binlog.errors import ConfigurationError, ManifestError
 from airflow_provider_binlog.position import Flavor, Position, SourceIdentity
 from airflow_provider_binlog.schema import Field, Schema
-from airflow_provider_binlog.snapshot.plan import ChunkRecord, SnapshotFiles, SnapshotPlan
-from airflow_provider_binlog.snapshot.request import SnapshotRequest
+from airflow_provider_binlog.snapshot.plan import (
+    ChunkRecord,
+    SnapshotFiles,
+    SnapshotPlan,
+    SnapshotRequest,
+)
 from airflow_provider_binlog.snapshot_manifest import Chunk, new_snapshot_id, snapshot_path
 from tests.support.stores import open_store
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from airflow_provider_binlog.errors import ConfigurationError
-from airflow_provider_binlog.snapshot import request as module
-from airflow_provider_binlog.snapshot.request import RowPace, Throttle, wait_until_idle
+from airflow_provider_binlog.snapshot import plan as module
+from airflow_provider_binlog.snapshot.plan import RowPace, Throttle, wait_until_idle
 
 
 class Server:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.binlog.gtid_set import GtidSet
+from airflow_provider_binlog.binlog.header import EventType
 from airflow_provider_binlog.checkpoint import Checkpoint
 from airflow_provider_binlog.errors import (
     CheckpointMissingError,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_binlog.binlog.event_types import EventType
+from airflow_provider_binlog.binlog.header import EventType
 from airflow_provider_binlog.data_source import BinlogDataSource, BinlogFilesReader
 from airflow_provider_binlog.errors import ConfigurationError
 from tests.support import builder

@@ -20,9 +20,9 @@ from airflow_provider_binlog.schema import (
     TableState,
     UnknownDefault,
 )
+from airflow_provider_binlog.staging.manifest_log import SchemaFile, SchemaFiles, files_of
 from airflow_provider_binlog.staging.object_store import ObjectStore
 from airflow_provider_binlog.staging.paths import part_path, schema_folder
-from airflow_provider_binlog.staging.schema_files import SchemaFile, SchemaFiles, files_of
 from tests.support.stores import open_store
 from tests.unit.staging.manifests import manifest
 

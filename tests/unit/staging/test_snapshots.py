@@ -8,8 +8,7 @@ import pytest
 
 from airflow_provider_binlog.errors import ManifestError
 from airflow_provider_binlog.snapshot_manifest import new_snapshot_id, snapshot_path
-from airflow_provider_binlog.staging.paths import StoredFiles
-from airflow_provider_binlog.staging.snapshots import Snapshots
+from airflow_provider_binlog.staging.paths import Snapshots, StoredFiles
 from tests.support.stores import open_store
 
 _ORDERS, _VISITS, _OTHERS = (("shop", name) for name in ("orders", "visits", "others"))

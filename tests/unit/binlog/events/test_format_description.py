@@ -8,15 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_binlog.binlog.event_types import EventType
-from airflow_provider_binlog.binlog.events.format_description import (
+from airflow_provider_binlog.binlog.events.control import (
     ChecksumAlgorithm,
     FormatDescription,
     body_of,
     checksum_matches,
     verify_checksum,
 )
-from airflow_provider_binlog.binlog.header import MAGIC, EventHeader
+from airflow_provider_binlog.binlog.header import MAGIC, EventHeader, EventType
 from airflow_provider_binlog.errors import (
     BinlogError,
     FormatError,

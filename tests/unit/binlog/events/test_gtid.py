@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.binlog.events.control import BinlogCheckpoint
 from airflow_provider_binlog.binlog.events.gtid import GtidEvent, MariadbGtid, MariadbGtidList
+from airflow_provider_binlog.binlog.header import EventType
 from airflow_provider_binlog.errors import (
     BinlogError,
     FormatError,

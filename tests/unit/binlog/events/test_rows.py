@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_binlog.binlog.event_types import ROWS, EventType
+from airflow_provider_binlog.binlog.header import ROWS, EventType
 from airflow_provider_binlog.errors import BinlogError, FormatError, TruncatedError
 from tests.reference.rows_header import RowsHeader
 from tests.support import builder

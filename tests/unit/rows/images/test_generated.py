@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_provider_binlog.binlog.column_types import ColumnType
-from airflow_provider_binlog.binlog.event_types import EventType
+from airflow_provider_binlog.binlog.header import EventType
 from airflow_provider_binlog.errors import UnsupportedError
 from airflow_provider_binlog.rows.layout import RowLayout, compile_layout
 from tests.reference.rows import decode_plainly

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_binlog.binlog.column_types import ColumnType
-from airflow_provider_binlog.binlog.event_types import EventType
+from airflow_provider_binlog.binlog.header import EventType
 from airflow_provider_binlog.errors import FormatError, TruncatedError, UnsupportedError
 from airflow_provider_binlog.rows.decode import RowsEvents
 from airflow_provider_binlog.rows.images.headers import (

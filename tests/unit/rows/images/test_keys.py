@@ -8,7 +8,7 @@ from unittest.mock import patch
 import pytest
 
 from airflow_provider_binlog.binlog.column_types import ColumnType
-from airflow_provider_binlog.binlog.event_types import EventType
+from airflow_provider_binlog.binlog.header import EventType
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.rows.images import partial
 from airflow_provider_binlog.rows.layout import compile_layout

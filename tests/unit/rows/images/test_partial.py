@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from airflow_provider_binlog.binlog.column_types import ColumnType
-from airflow_provider_binlog.binlog.event_types import EventType
+from airflow_provider_binlog.binlog.header import EventType
 from airflow_provider_binlog.binlog.json.diff import apply_diffs
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.errors import FormatError, UnsupportedError

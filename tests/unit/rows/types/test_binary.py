@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider_binlog.binlog.column_types import ColumnType
-from airflow_provider_binlog.binlog.event_types import EventType
+from airflow_provider_binlog.binlog.header import EventType
 from airflow_provider_binlog.changes import BeforeImages, InvalidText, Policies
 from airflow_provider_binlog.errors import FormatError
 from airflow_provider_binlog.rows.decode import READ_BYTES, decode_pieces

@@ -24,7 +24,7 @@ from airflow_provider_binlog.binlog.events.table_map import TableMapColumn
 from airflow_provider_binlog.changes import InvalidText, Policies, ZeroDates
 from airflow_provider_binlog.errors import UnsupportedError
 from airflow_provider_binlog.position import Flavor
-from airflow_provider_binlog.rows.conversion import nulls
+from airflow_provider_binlog.rows.layout import nulls
 from airflow_provider_binlog.rows.types import registry
 from airflow_provider_binlog.rows.types.registry import (
     HIDDEN_READERS,

@@ -25,7 +25,7 @@ from airflow_provider_binlog.spark.plan.table_log import TableLog
 from airflow_provider_binlog.spark.reload.table_reload import find_reload
 from airflow_provider_binlog.spark.target.mark import Contents, Mark
 from airflow_provider_binlog.spark.target.state import WITHOUT_BEGINNING, Hold
-from airflow_provider_binlog.staging.snapshots import Snapshots
+from airflow_provider_binlog.staging.paths import Snapshots
 from airflow_provider_binlog.table_options import TableOptions
 from tests.unit.spark.history import IDENTITY
 from tests.unit.spark.memory_files import Files

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_provider_binlog.binlog.event_types import ARTIFICIAL, RELAY_LOG, EventType
+from airflow_provider_binlog.binlog.header import ARTIFICIAL, RELAY_LOG, EventType
 from airflow_provider_binlog.errors import ChecksumError, FormatError
 from airflow_provider_binlog.position import Position
 from airflow_provider_binlog.transport.files.end import find_log_end

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from airflow_provider_binlog.binlog.event_types import ARTIFICIAL, IN_USE, RELAY_LOG, EventType
+from airflow_provider_binlog.binlog.header import ARTIFICIAL, IN_USE, RELAY_LOG, EventType
 from airflow_provider_binlog.errors import (
     BinlogError,
     ChecksumError,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_provider_binlog.binlog.event_types import ARTIFICIAL, EventType
+from airflow_provider_binlog.binlog.header import ARTIFICIAL, EventType
 from airflow_provider_binlog.errors import (
     ChecksumError,
     ConnectionLostError,

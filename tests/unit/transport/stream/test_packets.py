@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_binlog.blocks.block import SLACK
-from airflow_provider_binlog.blocks.checksums import NEUTRAL
+from airflow_provider_binlog.blocks.block import NEUTRAL, SLACK
 from airflow_provider_binlog.blocks.framing import checked_block
 from airflow_provider_binlog.errors import ConnectionLostError, FormatError
 from airflow_provider_binlog.transport.stream.packets import PacketReader
