@@ -23,7 +23,7 @@ from airflow_provider_binlog.binlog.charsets import (
 )
 from airflow_provider_binlog.errors import UnsupportedError
 from airflow_provider_binlog.position import Flavor
-from airflow_provider_binlog.sql.column_types import GEOMETRIES, NUMBERS, SqlType
+from airflow_provider_binlog.sql.columns import GEOMETRIES, NUMBERS, SqlType
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.binlog.events.table_map import TableMapColumn

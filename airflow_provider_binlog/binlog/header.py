@@ -177,7 +177,7 @@ class EventHeader:
         size: Bytes of the event, header and checksum included.
         log_pos: Offset of the next event in the file, modulo 2**32; 0 in artificial events, and
             inside the transactions of MariaDB 11.4 and later. Count offsets instead.
-        flags: See `event_types`.
+        flags: Bits, `IN_USE` and those after it.
     """
 
     timestamp: int

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.blocks.transactions import Transactions
     from airflow_provider_binlog.position import Flavor
     from airflow_provider_binlog.sql.ddl import DdlStatement
-    from airflow_provider_binlog.sql.session import Session
+    from airflow_provider_binlog.sql.lexer import Session
 
 
 class TransactionBlock(NamedTuple):

@@ -35,7 +35,7 @@ from airflow_provider_binlog.manifest import Manifest
 from airflow_provider_binlog.position import FIRST_OFFSET, Position
 from airflow_provider_binlog.schema_history.partial_schemas import TrackedSchemas, schema_before
 from airflow_provider_binlog.schema_history.schemas import SchemaReader
-from airflow_provider_binlog.schema_history.server_schemas import ServerSchemas
+from airflow_provider_binlog.schema_history.statements import ServerSchemas
 from airflow_provider_binlog.schema_history.tables import Tables
 from airflow_provider_binlog.staging.part_writer import PartQueue
 

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.position import Position, SourceIdentity
     from airflow_provider_binlog.schema import TableName
     from airflow_provider_binlog.schema_history.partial_schemas import TrackedSchemas
-    from airflow_provider_binlog.schema_history.server_schemas import ServerTablesReader
-    from airflow_provider_binlog.schema_history.statements import LoggedChange
+    from airflow_provider_binlog.schema_history.statements import LoggedChange, ServerTablesReader
 
 
 @dataclass(frozen=True)

@@ -23,9 +23,9 @@ from airflow_provider_binlog.sources.binlog_source import BinlogSource
 from airflow_provider_binlog.sources.settings import Connections
 from airflow_provider_binlog.staging.paths import part_key
 from airflow_provider_binlog.transport.server import queries, setup
-from airflow_provider_binlog.transport.server.foreign_keys import unlogged_foreign_keys
 from airflow_provider_binlog.transport.server.information_schema import describe_tables
 from airflow_provider_binlog.transport.server.status import global_variables
+from airflow_provider_binlog.transport.server.tables import unlogged_foreign_keys
 
 if TYPE_CHECKING:
     import argparse

@@ -29,7 +29,7 @@ from airflow_provider_binlog.rows.types.printed import JsonValue, format_moments
 from airflow_provider_binlog.rows.types.registry import to_json_values
 from airflow_provider_binlog.schema_history.completion import may_be_another_type
 from airflow_provider_binlog.schema_history.schemas import SchemaReader
-from airflow_provider_binlog.schema_history.server_schemas import ServerSchemas
+from airflow_provider_binlog.schema_history.statements import ServerSchemas
 from airflow_provider_binlog.sql.statement_types import StatementType, xid_of
 from airflow_provider_binlog.transport.server.status import parse_version
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from airflow_provider_binlog.blocks.block import EventBlock
-    from airflow_provider_binlog.sources.log import Log
+    from airflow_provider_binlog.sources.state import Log
     from airflow_provider_binlog.transport.files.content import BinaryFile
 
 # An address in a file or variable: its password is in no list of processes.

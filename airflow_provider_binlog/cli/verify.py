@@ -28,7 +28,7 @@ from airflow_provider_binlog.limits import Limits
 from airflow_provider_binlog.rows.decode import RowsEvents, decode_pieces
 from airflow_provider_binlog.rows.layout import RowLayout, compile_layout
 from airflow_provider_binlog.schema_history.schemas import SchemaReader
-from airflow_provider_binlog.schema_history.server_schemas import ServerSchemas
+from airflow_provider_binlog.schema_history.statements import ServerSchemas
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.capture import Progress
     from airflow_provider_binlog.capture.backlog import BacklogPlan
     from airflow_provider_binlog.manifest import Manifest
-    from airflow_provider_binlog.sources.log import Log
+    from airflow_provider_binlog.sources.state import Log
     from airflow_provider_binlog.staging.object_store import ObjectStore
 
 

@@ -55,8 +55,7 @@ if TYPE_CHECKING:
         BinlogSource,
         OnTableErrorChoice,
     )
-    from airflow_provider_binlog.sources.log import Log
-    from airflow_provider_binlog.sources.state import Start
+    from airflow_provider_binlog.sources.state import Log, Start
     from airflow_provider_binlog.staging.object_store import ObjectStore
 
 

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.checkpoint import CheckpointStore
     from airflow_provider_binlog.position import Position, SourceIdentity
     from airflow_provider_binlog.schema import TableName
-    from airflow_provider_binlog.sources.log import Log
+    from airflow_provider_binlog.sources.state import Log
     from airflow_provider_binlog.staging.object_store import ObjectStore
 
 _SHOWN = 50

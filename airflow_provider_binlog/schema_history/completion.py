@@ -35,17 +35,18 @@ from airflow_provider_binlog.binlog.column_types import (
 from airflow_provider_binlog.errors import BinlogError
 from airflow_provider_binlog.names import fold_name
 from airflow_provider_binlog.position import Flavor
-from airflow_provider_binlog.schema_history.server_schemas import Undeterminable
-from airflow_provider_binlog.sql.column_types import BLOBS as SQL_BLOBS
-from airflow_provider_binlog.sql.column_types import (
+from airflow_provider_binlog.schema_history.statements import Undeterminable
+from airflow_provider_binlog.sql.columns import BLOBS as SQL_BLOBS
+from airflow_provider_binlog.sql.columns import (
     BYTES,
     GEOMETRIES,
     NUMBERS,
     OWN_FORM,
     TEXTS,
     YEAR_OF_TWO_DIGITS,
+    Facts,
+    PartialSchema,
 )
-from airflow_provider_binlog.sql.partial_schema import Facts, PartialSchema
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -21,16 +21,7 @@ from airflow_provider_binlog.schema import (
     RewriteRows,
     UnknownDefault,
 )
-from airflow_provider_binlog.sql.alterations import (
-    AddColumn,
-    AddPrimaryKey,
-    ChangeColumn,
-    ConvertCharset,
-    DropPrimaryKey,
-    SetDefault,
-    new_key,
-)
-from airflow_provider_binlog.sql.column_types import (
+from airflow_provider_binlog.sql.columns import (
     ENUMS,
     FLOATS,
     INTEGERS,
@@ -39,17 +30,25 @@ from airflow_provider_binlog.sql.column_types import (
     parse_type,
 )
 from airflow_provider_binlog.sql.defaults import read_default
-from airflow_provider_binlog.sql.definitions import write_default
+from airflow_provider_binlog.sql.definitions import (
+    AddColumn,
+    AddPrimaryKey,
+    ChangeColumn,
+    ConvertCharset,
+    DropPrimaryKey,
+    SetDefault,
+    new_key,
+    write_default,
+)
 from airflow_provider_binlog.sql.type_changes import rewrites_charset, rewrites_column
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from airflow_provider_binlog.schema import Action, TableState
-    from airflow_provider_binlog.sql.alterations import Alteration
-    from airflow_provider_binlog.sql.definitions import Definition
-    from airflow_provider_binlog.sql.partial_schema import PartialSchema
-    from airflow_provider_binlog.sql.session import Session
+    from airflow_provider_binlog.sql.columns import PartialSchema
+    from airflow_provider_binlog.sql.definitions import Alteration, Definition
+    from airflow_provider_binlog.sql.lexer import Session
 
 # With rows between two statements it would be known, and each be compared with the one before it.
 _CHARSET_BEFORE = "its character set before is not known, and no row was logged since it changed"

@@ -36,8 +36,9 @@ from airflow_provider_binlog.schema_history.partial_schemas import (
     assume_visibility,
     partial_from_schema,
 )
-from airflow_provider_binlog.sql import alterations as sql
-from airflow_provider_binlog.sql.alterations import (
+from airflow_provider_binlog.sql import definitions as sql
+from airflow_provider_binlog.sql.columns import NO_COLUMNS
+from airflow_provider_binlog.sql.definitions import (
     AddColumn,
     AddPrimaryKey,
     ChangeColumn,
@@ -45,8 +46,7 @@ from airflow_provider_binlog.sql.alterations import (
     Opaque,
     RenameColumn,
 )
-from airflow_provider_binlog.sql.partial_schema import NO_COLUMNS
-from airflow_provider_binlog.sql.session import Session
+from airflow_provider_binlog.sql.lexer import Session
 from airflow_provider_binlog.sql.type_changes import rewrites
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.position import Flavor
     from airflow_provider_binlog.schema import Action, TableState
-    from airflow_provider_binlog.sql.alterations import Alteration
+    from airflow_provider_binlog.sql.definitions import Alteration
 
 _NOTHING = Schema(0, (), ())
 _NOT_FOUND = "does not fit the table: an earlier one is not in the log, or was not understood"

@@ -12,7 +12,21 @@ from airflow_provider_binlog.names import fold_name
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.schema import TableState
 from airflow_provider_binlog.schema_history.completion import facts_of
-from airflow_provider_binlog.sql.alterations import (
+from airflow_provider_binlog.sql.columns import (
+    BYTES,
+    NO_COLUMNS,
+    NUMBERS,
+    OWN_FORM,
+    TEMPORALS,
+    Facts,
+    Key,
+    PartialColumn,
+    PartialSchema,
+    parse_type,
+    same,
+)
+from airflow_provider_binlog.sql.ddl import Altered, Created, DroppedDatabase, Renamed
+from airflow_provider_binlog.sql.definitions import (
     FIRST,
     AddColumn,
     AddPrimaryKey,
@@ -26,22 +40,6 @@ from airflow_provider_binlog.sql.alterations import (
     SetDefault,
     new_key,
 )
-from airflow_provider_binlog.sql.column_types import (
-    BYTES,
-    NUMBERS,
-    OWN_FORM,
-    TEMPORALS,
-    parse_type,
-)
-from airflow_provider_binlog.sql.ddl import Altered, Created, DroppedDatabase, Renamed
-from airflow_provider_binlog.sql.partial_schema import (
-    NO_COLUMNS,
-    Facts,
-    Key,
-    PartialColumn,
-    PartialSchema,
-    same,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -49,7 +47,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.schema import Field, Schema, TableName
     from airflow_provider_binlog.schema_history.statements import LoggedChange
     from airflow_provider_binlog.schema_history.tables import TableLookup
-    from airflow_provider_binlog.sql.alterations import Alteration
+    from airflow_provider_binlog.sql.definitions import Alteration
 
 _GENERATED_KEY = "my_row_id"
 """The column that MySQL adds under `sql_generate_invisible_primary_key`."""

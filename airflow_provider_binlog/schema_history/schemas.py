@@ -38,8 +38,11 @@ from airflow_provider_binlog.schema_history.completion import (
     selects_otherwise,
 )
 from airflow_provider_binlog.schema_history.partial_schemas import TrackedSchemas
-from airflow_provider_binlog.schema_history.server_schemas import Undeterminable, named_later
-from airflow_provider_binlog.schema_history.statements import changes_of
+from airflow_provider_binlog.schema_history.statements import (
+    Undeterminable,
+    changes_of,
+    named_later,
+)
 from airflow_provider_binlog.transport.server.status import parse_version
 
 if TYPE_CHECKING:
@@ -51,9 +54,8 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.blocks.captured import CapturedBlock
     from airflow_provider_binlog.errors import Refuse
     from airflow_provider_binlog.schema import TableName
-    from airflow_provider_binlog.schema_history.server_schemas import ServerSchemas
-    from airflow_provider_binlog.schema_history.statements import LoggedChange
-    from airflow_provider_binlog.sql.partial_schema import PartialSchema
+    from airflow_provider_binlog.schema_history.statements import LoggedChange, ServerSchemas
+    from airflow_provider_binlog.sql.columns import PartialSchema
 
 _UNKNOWN = -1
 _ADVICE = (

@@ -21,11 +21,11 @@ from airflow_provider_binlog.schema_history.completion import (
     missing,
     pack_size,
 )
-from airflow_provider_binlog.sql.column_types import BLOBS, ENUMS, GEOMETRIES, TEXTS
+from airflow_provider_binlog.sql.columns import BLOBS, ENUMS, GEOMETRIES, TEXTS
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.schema import TableName
-    from airflow_provider_binlog.sql.partial_schema import Facts, PartialSchema
+    from airflow_provider_binlog.sql.columns import Facts, PartialSchema
 
 _T = ColumnType
 _LENGTHS = TEXTS | BLOBS

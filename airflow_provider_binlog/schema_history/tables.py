@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.position import SourceIdentity
     from airflow_provider_binlog.schema import Action, Field, Schema, TableId, TableName
     from airflow_provider_binlog.sql.ddl import TableChange
-    from airflow_provider_binlog.sql.session import Session
+    from airflow_provider_binlog.sql.lexer import Session
 
 
 class NoTable(Enum):

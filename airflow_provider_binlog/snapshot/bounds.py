@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     import pymysql
 
     from airflow_provider_binlog.rows.layout import ColumnLayout, RowLayout
-    from airflow_provider_binlog.sql.partial_schema import PartialSchema
+    from airflow_provider_binlog.sql.columns import PartialSchema
     from airflow_provider_binlog.transport.server.tables import ColumnOrder
 
 ALTERED = "the table was altered while its snapshot was read"

@@ -11,18 +11,18 @@ from airflow_provider_binlog.binlog.gtid_set import missing_gtids
 from airflow_provider_binlog.capture.capture_range import executed_at
 from airflow_provider_binlog.capture.gtids import position_with_gtids
 from airflow_provider_binlog.errors import ConfigurationError, FormatError
-from airflow_provider_binlog.sources.log import Log
 from airflow_provider_binlog.sources.settings import Connections
 from airflow_provider_binlog.sources.state import (
+    Log,
     find_gtid_text,
     read_server_state,
     resolve_position,
 )
 from airflow_provider_binlog.transport.server import (
-    foreign_keys,
     queries,
     setup,
     status,
+    tables,
 )
 from airflow_provider_binlog.transport.server.information_schema import (
     list_tables,
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.sources.binlog_source import Failover
     from airflow_provider_binlog.sources.settings import ConnectionSettings
     from airflow_provider_binlog.sources.state import SourceState, Start
-    from airflow_provider_binlog.transport.server.foreign_keys import ForeignKeys
     from airflow_provider_binlog.transport.server.information_schema import ServerTables
+    from airflow_provider_binlog.transport.server.tables import ForeignKeys
 
     Connection = pymysql.Connection[Any]
 
@@ -210,7 +210,7 @@ class ServerLog(Log):
         self, captured: Callable[[str, str], bool], logged: Collection[tuple[str, str]]
     ) -> ForeignKeys:
         """Query the server for its foreign keys."""
-        return foreign_keys.unlogged_foreign_keys(self._connections.open, captured, logged)
+        return tables.unlogged_foreign_keys(self._connections.open, captured, logged)
 
     @cached_property
     def _stream(self) -> ServerBlockStream:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from airflow_provider_binlog.errors import UnsupportedError
 from airflow_provider_binlog.names import fold_name
 from airflow_provider_binlog.position import Flavor
-from airflow_provider_binlog.sql.alterations import (
+from airflow_provider_binlog.sql.definitions import (
     FIRST,
     AddColumn,
     AddPrimaryKey,
@@ -22,15 +22,17 @@ from airflow_provider_binlog.sql.alterations import (
     ChangeColumn,
     ChangeIndexes,
     ConvertCharset,
+    Definition,
     DropColumn,
     DropPrimaryKey,
     Opaque,
     RenameColumn,
     RewriteRows,
     SetDefault,
+    initial_default,
     new_key,
+    read_definition,
 )
-from airflow_provider_binlog.sql.definitions import Definition, initial_default, read_definition
 from airflow_provider_binlog.sql.lexer import (
     Reader,
     Word,
@@ -45,7 +47,7 @@ from airflow_provider_binlog.sql.literals import read_literal
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from airflow_provider_binlog.sql.session import Session
+    from airflow_provider_binlog.sql.lexer import Session
 
 # ------------------------------------------------------------------- options, partitions
 

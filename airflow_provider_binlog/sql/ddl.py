@@ -18,14 +18,14 @@ from airflow_provider_binlog.sql.alteration_reader import (
     read_alterations,
     read_elements,
 )
-from airflow_provider_binlog.sql.alterations import (
+from airflow_provider_binlog.sql.definitions import (
     AddColumn,
     Alteration,
     ChangeIndexes,
     Opaque,
     RewriteRows,
+    read_charset,
 )
-from airflow_provider_binlog.sql.definitions import read_charset
 from airflow_provider_binlog.sql.lexer import (
     Reader,
     Word,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from airflow_provider_binlog.schema import TableName
-    from airflow_provider_binlog.sql.session import Session
+    from airflow_provider_binlog.sql.lexer import Session
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.schema import NULL, Default, UnknownDefault
-from airflow_provider_binlog.sql.column_types import (
+from airflow_provider_binlog.sql.columns import (
     BLOBS,
     BYTES,
     FLOATS,
@@ -24,13 +24,13 @@ from airflow_provider_binlog.sql.column_types import (
     TEXTS,
     SqlType,
 )
+from airflow_provider_binlog.sql.lexer import EMPTY_STRING_IS_NULL
 from airflow_provider_binlog.sql.literals import Literal, LiteralKind
-from airflow_provider_binlog.sql.session import EMPTY_STRING_IS_NULL
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from airflow_provider_binlog.sql.session import Session
+    from airflow_provider_binlog.sql.lexer import Session
 
 _INTEGER = re.compile(r"-?[0-9]{1,20}")
 _INTEGER_HEX_DIGITS = 16

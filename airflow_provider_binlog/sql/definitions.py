@@ -1,6 +1,9 @@
-"""A column's definition in SQL: what it says of the column, as far as it says it for certain.
+"""A column's definition in SQL, as far as it is certain, and what statements change by it.
 
-Source: mysql-server, sql/sql_yacc.yy, field_def and column_attribute; mariadb, the same.
+`alteration_reader.py` reads the changes of ALTER TABLE and CREATE TABLE.
+
+Source: mysql-server, sql/sql_yacc.yy, field_def, column_attribute, alter_list_item and
+table_element; mariadb, the same.
 """
 
 from __future__ import annotations
@@ -9,8 +12,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from airflow_provider_binlog.errors import UnsupportedError
+from airflow_provider_binlog.names import fold_name
 from airflow_provider_binlog.schema import NULL, Default, UnknownDefault
-from airflow_provider_binlog.sql.column_types import (
+from airflow_provider_binlog.sql.columns import (
     BLOBS,
     ENUMS,
     NUMBERS,
@@ -27,9 +31,10 @@ from airflow_provider_binlog.sql.lexer import Reader, Word, keyword
 from airflow_provider_binlog.sql.literals import Literal, LiteralKind, read_literal
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-    from airflow_provider_binlog.sql.session import Session
+    from airflow_provider_binlog.sql.lexer import Session
+    from airflow_provider_binlog.sql.literals import Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,3 +300,140 @@ def _unknown(definition: Definition, session: Session, nullable: bool | None) ->
     if is_timestamp and not says_null and not session.explicit_timestamps:
         return "explicit_defaults_for_timestamp is not known to be ON"
     return None
+
+
+FIRST = ""
+"""In place of the column that another one comes after: no column has an empty name."""
+
+
+@dataclass(frozen=True)
+class AddColumn:
+    """`ADD COLUMN name ... [FIRST | AFTER column]`.
+
+    Attributes:
+        name: Of the new column.
+        definition: What the statement says of it.
+        initial_default: What rows hold in it that were there before; in CREATE TABLE, NULL.
+        after: The column it comes after, or `FIRST`; None for the end.
+        optional: IF NOT EXISTS.
+    """
+
+    name: str
+    definition: Definition
+    initial_default: Default | UnknownDefault
+    after: str | None = None
+    optional: bool = False
+
+
+@dataclass(frozen=True)
+class DropColumn:
+    """`DROP COLUMN name`; optional: IF EXISTS."""
+
+    name: str
+    optional: bool = False
+
+
+@dataclass(frozen=True)
+class ChangeColumn:
+    """`CHANGE COLUMN old name ...`, and `MODIFY COLUMN name ...`, where both names are the same.
+
+    Attributes:
+        old, name: Before and after.
+        definition: What the statement says of the column: all that it is now.
+        after: As in `AddColumn`; None where it stays.
+        optional: IF EXISTS.
+    """
+
+    old: str
+    name: str
+    definition: Definition
+    after: str | None = None
+    optional: bool = False
+
+
+@dataclass(frozen=True)
+class RenameColumn:
+    """`RENAME COLUMN old TO name`; optional: IF EXISTS."""
+
+    old: str
+    name: str
+    optional: bool = False
+
+
+@dataclass(frozen=True)
+class SetDefault:
+    """`ALTER COLUMN name SET DEFAULT ...`, and `DROP DEFAULT`.
+
+    Attributes:
+        name: Of the column.
+        default: `defaults.read_default` says its value in a column's type; None where it is
+            dropped.
+        optional: IF EXISTS.
+    """
+
+    name: str
+    default: Literal | None = None
+    optional: bool = False
+
+
+@dataclass(frozen=True)
+class AddPrimaryKey:
+    """A primary key is made: (column, characters of a prefix or 0) in key order."""
+
+    columns: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True)
+class DropPrimaryKey:
+    """The primary key is dropped."""
+
+
+@dataclass(frozen=True)
+class ChangeIndexes:
+    """A unique key is added, or an index is dropped that may be one."""
+
+
+@dataclass(frozen=True)
+class ConvertCharset:
+    """`CONVERT TO CHARACTER SET`: of every column of text; None where it names the default."""
+
+    charset: str | None
+
+
+@dataclass(frozen=True)
+class RewriteRows:
+    """Rows may have been changed, added or removed, and no row event says which.
+
+    Attributes:
+        reason: What the statement did: it completes `the statement ...`.
+    """
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Opaque:
+    """Something that may change columns and rows, and is not understood."""
+
+    text: str
+
+
+Alteration: TypeAlias = (
+    AddColumn
+    | DropColumn
+    | ChangeColumn
+    | RenameColumn
+    | SetDefault
+    | AddPrimaryKey
+    | DropPrimaryKey
+    | ChangeIndexes
+    | ConvertCharset
+    | RewriteRows
+    | Opaque
+)
+
+
+def new_key(alterations: Iterable[Alteration]) -> set[str]:
+    """Return the columns of a primary key that is made, in lower case: they become NOT NULL."""
+    made = (each for each in alterations if isinstance(each, AddPrimaryKey))
+    return {fold_name(name) for each in made for name, _ in each.columns}

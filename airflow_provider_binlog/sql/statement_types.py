@@ -19,8 +19,7 @@ from airflow_provider_binlog.sql.lexer import Reader, dialects, keyword, scan, s
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from airflow_provider_binlog.sql.lexer import Dialect
-    from airflow_provider_binlog.sql.session import Session
+    from airflow_provider_binlog.sql.lexer import Dialect, Session
 
 
 class StatementType(Enum):

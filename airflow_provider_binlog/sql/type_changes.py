@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from airflow_provider_binlog.position import Flavor
-from airflow_provider_binlog.sql.column_types import (
+from airflow_provider_binlog.sql.columns import (
     BLOBS,
     BYTES,
     ENUMS,
@@ -23,11 +23,11 @@ from airflow_provider_binlog.sql.column_types import (
     TEXTS,
     SqlType,
 )
-from airflow_provider_binlog.sql.session import NO_AUTO_VALUE_ON_ZERO, PAD_CHAR_TO_FULL_LENGTH
+from airflow_provider_binlog.sql.lexer import NO_AUTO_VALUE_ON_ZERO, PAD_CHAR_TO_FULL_LENGTH
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.sql.definitions import Definition
-    from airflow_provider_binlog.sql.session import Session
+    from airflow_provider_binlog.sql.lexer import Session
 
 # All of Unicode, and character sets without characters beyond its first plane. UCS2 is not among
 # them: it holds halves of surrogate pairs.

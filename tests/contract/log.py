@@ -17,7 +17,7 @@ from airflow_provider_binlog.errors import (
     ForeignPositionError,
 )
 from airflow_provider_binlog.position import Position, SourceIdentity
-from airflow_provider_binlog.sources.log import Log
+from airflow_provider_binlog.sources.state import Log
 
 OpenLog = Callable[[], Log]
 Write = Callable[[], None]

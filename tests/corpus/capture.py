@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.manifest import Manifest
     from airflow_provider_binlog.schema import Schema
-    from airflow_provider_binlog.schema_history.server_schemas import ServerTablesReader
+    from airflow_provider_binlog.schema_history.statements import ServerTablesReader
     from tests.corpus.case import Recorded
 
 SOURCE = "corpus"

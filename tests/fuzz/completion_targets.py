@@ -21,7 +21,7 @@ from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.rows.layout import compile_layout
 from airflow_provider_binlog.schema_history.completion import complete, mismatch
-from airflow_provider_binlog.sql.partial_schema import Facts
+from airflow_provider_binlog.sql.columns import Facts
 from tests.fuzz import seeds
 from tests.fuzz.log_targets import READINGS, compare, mutate_rows, rows_events
 from tests.fuzz.mutate import mutate

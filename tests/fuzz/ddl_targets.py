@@ -13,13 +13,23 @@ from airflow_provider_binlog.errors import BinlogError, UnsupportedError
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.schema_history.partial_schemas import TrackedSchemas, alter
 from airflow_provider_binlog.schema_history.statements import LoggedChange, changes_of
-from airflow_provider_binlog.sql.alterations import AddColumn, Alteration, ChangeColumn, SetDefault
-from airflow_provider_binlog.sql.column_types import SqlType, parse_type
+from airflow_provider_binlog.sql.columns import (
+    Facts,
+    Key,
+    PartialColumn,
+    PartialSchema,
+    SqlType,
+    parse_type,
+)
 from airflow_provider_binlog.sql.ddl import Altered, Created, TableChange, read_ddl
 from airflow_provider_binlog.sql.defaults import read_default
-from airflow_provider_binlog.sql.lexer import mask_literals
-from airflow_provider_binlog.sql.partial_schema import Facts, Key, PartialColumn, PartialSchema
-from airflow_provider_binlog.sql.session import ANSI_QUOTES, NO_BACKSLASH_ESCAPES, Session
+from airflow_provider_binlog.sql.definitions import AddColumn, Alteration, ChangeColumn, SetDefault
+from airflow_provider_binlog.sql.lexer import (
+    ANSI_QUOTES,
+    NO_BACKSLASH_ESCAPES,
+    Session,
+    mask_literals,
+)
 from airflow_provider_binlog.sql.type_changes import rewrites, rewrites_column
 from tests.fuzz import seeds
 from tests.fuzz.identity_target import run_identity

@@ -17,7 +17,7 @@ from airflow_provider_binlog.schema import (
 )
 from airflow_provider_binlog.schema_history.tables import EventOffset, TableLookup, Tables
 from airflow_provider_binlog.sql.ddl import read_ddl
-from airflow_provider_binlog.sql.session import Session
+from airflow_provider_binlog.sql.lexer import Session
 from airflow_provider_binlog.stored_json import from_json, to_text
 from tests.fuzz.targets import Wrong, check_text
 

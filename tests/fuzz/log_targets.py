@@ -26,7 +26,7 @@ from airflow_provider_binlog.position import FIRST_OFFSET, Position
 from airflow_provider_binlog.rows.decode import DecodedRows, RowsEvents
 from airflow_provider_binlog.rows.layout import RowLayout, compile_layout
 from airflow_provider_binlog.transport.files.reader import FileBlockStream
-from airflow_provider_binlog.transport.stream.dump import Dump
+from airflow_provider_binlog.transport.stream.live import Dump
 from airflow_provider_binlog.transport.stream.packets import PacketReader
 from tests.fuzz import seeds
 from tests.fuzz.mutate import mutate

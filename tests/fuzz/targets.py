@@ -23,8 +23,8 @@ from airflow_provider_binlog.checkpoint import Checkpoint, advance, load
 from airflow_provider_binlog.errors import MALFORMED, BinlogError
 from airflow_provider_binlog.manifest import Manifest
 from airflow_provider_binlog.position import Flavor, Position, SourceIdentity, split_file_name
-from airflow_provider_binlog.sql.column_types import parse_type
-from airflow_provider_binlog.sql.session import ANSI_QUOTES, NO_BACKSLASH_ESCAPES, Session
+from airflow_provider_binlog.sql.columns import parse_type
+from airflow_provider_binlog.sql.lexer import ANSI_QUOTES, NO_BACKSLASH_ESCAPES, Session
 from airflow_provider_binlog.sql.statement_types import classify, read_savepoint, xid_of
 from airflow_provider_binlog.staging.manifest_log import SchemaFile, files_of
 from airflow_provider_binlog.stored_json import digest_of_values

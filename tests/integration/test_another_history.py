@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from airflow_provider_binlog.manifest import Manifest
-    from airflow_provider_binlog.sources.log import Log
+    from airflow_provider_binlog.sources.state import Log
     from tests.fixtures.proxy import Proxy
 
 pytestmark = pytest.mark.server

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from airflow_provider_binlog.manifest import Manifest, TableChanges
-    from airflow_provider_binlog.schema_history.server_schemas import ServerTablesReader
+    from airflow_provider_binlog.schema_history.statements import ServerTablesReader
     from airflow_provider_binlog.staging.object_store import ObjectStore
     from airflow_provider_binlog.transport.block_stream import BlockStream
     from tests.services.servers import Server

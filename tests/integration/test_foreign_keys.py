@@ -15,7 +15,7 @@ from airflow_provider_binlog.cli.commands import main
 from airflow_provider_binlog.operators import extract, ranges
 from airflow_provider_binlog.sources.binlog_source import BinlogSource
 from airflow_provider_binlog.sources.settings import ConnectionSettings
-from airflow_provider_binlog.transport.server.foreign_keys import (
+from airflow_provider_binlog.transport.server.tables import (
     ForeignKeys,
     UnloggedForeignKey,
     unlogged_foreign_keys,

@@ -12,9 +12,9 @@ from airflow_provider_binlog.binlog.events.statements import Query
 from airflow_provider_binlog.binlog.header import EventType
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.schema import NULL, Default, UnknownDefault
-from airflow_provider_binlog.sql.alterations import AddColumn
 from airflow_provider_binlog.sql.ddl import Altered, read_ddl
-from airflow_provider_binlog.sql.session import (
+from airflow_provider_binlog.sql.definitions import AddColumn
+from airflow_provider_binlog.sql.lexer import (
     ANSI_QUOTES,
     NO_BACKSLASH_ESCAPES,
     STRICT_TRANS_TABLES,

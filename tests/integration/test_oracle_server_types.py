@@ -15,7 +15,7 @@ import pytest
 
 from airflow_provider_binlog.changes import InvalidText, Policies, ZeroDates
 from airflow_provider_binlog.errors import BinlogError, FormatError, ServerSetupError
-from airflow_provider_binlog.sql.partial_schema import Key
+from airflow_provider_binlog.sql.columns import Key
 from airflow_provider_binlog.transport.server.information_schema import (
     read_server_tables,
     read_tables,

@@ -17,8 +17,7 @@ import pytest
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.schema import RewriteRows
 from airflow_provider_binlog.sql.definitions import Definition, read_definition
-from airflow_provider_binlog.sql.lexer import split_words
-from airflow_provider_binlog.sql.session import STRICT_TRANS_TABLES, Session
+from airflow_provider_binlog.sql.lexer import STRICT_TRANS_TABLES, Session, split_words
 from airflow_provider_binlog.sql.type_changes import rewrites, rewrites_column
 from tests.fixtures.mysql import connect
 from tests.support.ranges import Range, end_of, live, stage

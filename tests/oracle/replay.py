@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_binlog.changes import CHANGE_TYPE, IMAGE, ROW, ChangeType
 from airflow_provider_binlog.sql.ddl import read_ddl
-from airflow_provider_binlog.sql.session import Session
+from airflow_provider_binlog.sql.lexer import Session
 from tests.oracle.kinds import as_shown
 from tests.support.staged import held_by, named_in, parts_of
 

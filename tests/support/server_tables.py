@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from airflow_provider_binlog.sql.partial_schema import Facts, Key, PartialColumn, PartialSchema
+from airflow_provider_binlog.sql.columns import Facts, Key, PartialColumn, PartialSchema
 
 
 def server_facts(data_type: str, **facts: Any) -> Facts:

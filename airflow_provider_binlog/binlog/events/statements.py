@@ -18,7 +18,7 @@ from airflow_provider_binlog.binlog.charsets import (
 )
 from airflow_provider_binlog.binlog.header import EventType
 from airflow_provider_binlog.errors import UnsupportedError
-from airflow_provider_binlog.sql.session import Session
+from airflow_provider_binlog.sql.lexer import Session
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.binlog.events.control import FormatDescription

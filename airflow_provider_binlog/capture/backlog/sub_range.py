@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.capture.backlog.plan import BacklogPlan
     from airflow_provider_binlog.capture.log_range import Progress
-    from airflow_provider_binlog.schema_history.server_schemas import ServerTablesReader
+    from airflow_provider_binlog.schema_history.statements import ServerTablesReader
     from airflow_provider_binlog.schema_history.tables import TableLookup
     from airflow_provider_binlog.staging.object_store import ObjectStore
     from airflow_provider_binlog.transport.block_stream import BlockStream

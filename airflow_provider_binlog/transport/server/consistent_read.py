@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     import pymysql
 
     from airflow_provider_binlog.schema import TableName
-    from airflow_provider_binlog.sql.partial_schema import PartialSchema
+    from airflow_provider_binlog.sql.columns import PartialSchema
 
     Connection = pymysql.Connection[Any]
 

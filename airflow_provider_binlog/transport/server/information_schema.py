@@ -30,7 +30,7 @@ from airflow_provider_binlog.names import quote_identifier
 from airflow_provider_binlog.position import Flavor, Position
 from airflow_provider_binlog.schema import NULL, Default
 from airflow_provider_binlog.sql import defaults
-from airflow_provider_binlog.sql.column_types import (
+from airflow_provider_binlog.sql.columns import (
     BYTES,
     ENUMS,
     INTEGERS,
@@ -38,13 +38,15 @@ from airflow_provider_binlog.sql.column_types import (
     STRINGS,
     TEXTS,
     YEAR_OF_TWO_DIGITS,
+    Facts,
+    Key,
+    PartialColumn,
+    PartialSchema,
     SqlType,
     parse_type,
 )
-from airflow_provider_binlog.sql.lexer import split_words
+from airflow_provider_binlog.sql.lexer import STRICT_ALL_TABLES, Session, split_words
 from airflow_provider_binlog.sql.literals import Literal, LiteralKind, read_literal
-from airflow_provider_binlog.sql.partial_schema import Facts, Key, PartialColumn, PartialSchema
-from airflow_provider_binlog.sql.session import STRICT_ALL_TABLES, Session
 from airflow_provider_binlog.transport.server.driver import driver_errors, ended_by, query
 from airflow_provider_binlog.transport.server.queries import log_end
 from airflow_provider_binlog.transport.server.status import ServerVersion, server_version

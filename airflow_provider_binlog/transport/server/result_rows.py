@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from airflow_provider_binlog.errors import FormatError
-from airflow_provider_binlog.transport.pace import Pace, receiver
+from airflow_provider_binlog.transport.block_stream import Pace, receiver
 from airflow_provider_binlog.transport.server.driver import driver_errors
 from airflow_provider_binlog.transport.server.errors import from_reply, parse_reply
 

@@ -13,7 +13,7 @@ from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position
 from airflow_provider_binlog.schema_history.tables import TableLookup
 from airflow_provider_binlog.staging.object_store import ObjectStore
 from airflow_provider_binlog.transport.files.reader import FileBlockStream
-from airflow_provider_binlog.transport.stream.dump import Dump
+from airflow_provider_binlog.transport.stream.live import Dump
 from airflow_provider_binlog.transport.stream.packets import PacketReader
 from tests.support import builder
 from tests.support.logs import split_blocks

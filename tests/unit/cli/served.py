@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position
 from airflow_provider_binlog.sources.server_log import ServerLog
 from airflow_provider_binlog.sources.settings import ConnectionSettings
-from airflow_provider_binlog.sql.partial_schema import PartialSchema
+from airflow_provider_binlog.sql.columns import PartialSchema
 from airflow_provider_binlog.transport.server.information_schema import ServerTables
 from tests.support.logs import split_blocks
 from tests.support.server_tables import server_column, server_table

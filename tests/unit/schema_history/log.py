@@ -9,7 +9,7 @@ from airflow_provider_binlog.position import Flavor, SourceIdentity
 from airflow_provider_binlog.schema import Field, RewriteRows, TableState
 from airflow_provider_binlog.schema_history.tables import EventOffset, NoTable, TableLookup, Tables
 from airflow_provider_binlog.sql.ddl import read_ddl
-from airflow_provider_binlog.sql.session import STRICT_ALL_TABLES, Session
+from airflow_provider_binlog.sql.lexer import STRICT_ALL_TABLES, Session
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,8 +18,8 @@ from airflow_provider_binlog.schema_history.completion import (
     lacks_defaults,
 )
 from airflow_provider_binlog.schema_history.partial_schemas import partial_from_schema
-from airflow_provider_binlog.schema_history.server_schemas import Undeterminable
-from airflow_provider_binlog.sql.partial_schema import Facts, Key, PartialColumn, PartialSchema
+from airflow_provider_binlog.schema_history.statements import Undeterminable
+from airflow_provider_binlog.sql.columns import Facts, Key, PartialColumn, PartialSchema
 from tests.unit.rows import wire
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from airflow_provider_binlog.schema_history.completion import (
     mismatch,
     missing,
 )
-from airflow_provider_binlog.sql.partial_schema import UNKNOWN, Facts
+from airflow_provider_binlog.sql.columns import UNKNOWN, Facts
 from tests.unit.rows import wire
 
 V10_11, V11_8 = (10, 11, 18), (11, 8, 6)

@@ -11,7 +11,8 @@ from airflow_provider_binlog.schema import NULL as NO_VALUE
 from airflow_provider_binlog.schema import Default
 from airflow_provider_binlog.schema_history.partial_schemas import TrackedSchemas, alter
 from airflow_provider_binlog.schema_history.statements import changes_of
-from airflow_provider_binlog.sql.alterations import (
+from airflow_provider_binlog.sql.columns import Facts, Key, PartialColumn, PartialSchema
+from airflow_provider_binlog.sql.definitions import (
     FIRST,
     AddColumn,
     AddPrimaryKey,
@@ -19,14 +20,13 @@ from airflow_provider_binlog.sql.alterations import (
     ChangeColumn,
     ChangeIndexes,
     ConvertCharset,
+    Definition,
     DropColumn,
     DropPrimaryKey,
     Opaque,
     RenameColumn,
     SetDefault,
 )
-from airflow_provider_binlog.sql.definitions import Definition
-from airflow_provider_binlog.sql.partial_schema import Facts, Key, PartialColumn, PartialSchema
 from tests.support.statements import a_statement
 
 NO_KEY = Key((), primary=False, others=False)

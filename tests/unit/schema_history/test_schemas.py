@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from airflow_provider_binlog.manifest import Manifest
-    from airflow_provider_binlog.schema_history.server_schemas import ServerTablesReader
+    from airflow_provider_binlog.schema_history.statements import ServerTablesReader
 
 NAME = "binlog.000001"
 

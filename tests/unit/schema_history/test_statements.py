@@ -13,11 +13,11 @@ from airflow_provider_binlog.schema_history.statements import (
     changes_of,
     read_statements,
 )
-from airflow_provider_binlog.sql.alterations import (
+from airflow_provider_binlog.sql.ddl import Altered, Created, Dropped, TableChange, Truncated
+from airflow_provider_binlog.sql.definitions import (
     AddColumn,
     Opaque,
 )
-from airflow_provider_binlog.sql.ddl import Altered, Created, Dropped, TableChange, Truncated
 from tests.support import builder
 from tests.support.logs import TABLES, Made, insert, maps, query, write_files
 from tests.support.statements import a_statement

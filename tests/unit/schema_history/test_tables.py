@@ -17,7 +17,7 @@ from airflow_provider_binlog.schema import (
     TruncateTable,
 )
 from airflow_provider_binlog.schema_history.tables import NO_TABLE, NoTable
-from airflow_provider_binlog.sql.session import Session
+from airflow_provider_binlog.sql.lexer import Session
 from tests.unit.schema_history.log import Log, T, U, a_table
 
 if TYPE_CHECKING:

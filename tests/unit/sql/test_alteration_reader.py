@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.schema import NULL, Default
 from airflow_provider_binlog.sql.alteration_reader import read_alterations, read_elements
-from airflow_provider_binlog.sql.alterations import (
+from airflow_provider_binlog.sql.columns import SqlType
+from airflow_provider_binlog.sql.definitions import (
     FIRST,
     AddColumn,
     AddPrimaryKey,
@@ -17,6 +18,7 @@ from airflow_provider_binlog.sql.alterations import (
     ChangeColumn,
     ChangeIndexes,
     ConvertCharset,
+    Definition,
     DropColumn,
     DropPrimaryKey,
     Opaque,
@@ -24,11 +26,8 @@ from airflow_provider_binlog.sql.alterations import (
     RewriteRows,
     SetDefault,
 )
-from airflow_provider_binlog.sql.column_types import SqlType
-from airflow_provider_binlog.sql.definitions import Definition
-from airflow_provider_binlog.sql.lexer import split_words
+from airflow_provider_binlog.sql.lexer import NO_BACKSLASH_ESCAPES, Session, split_words
 from airflow_provider_binlog.sql.literals import Literal, LiteralKind
-from airflow_provider_binlog.sql.session import NO_BACKSLASH_ESCAPES, Session
 
 UNKNOWN = Definition()
 

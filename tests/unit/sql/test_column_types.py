@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_binlog.sql.column_types import SqlType, parse_type
+from airflow_provider_binlog.sql.columns import SqlType, parse_type
 
 # As MySQL 9.7 and MariaDB 10.11 and 11.8 print the same ENUM.
 PRINTED = r"""enum('a\\b','it''s','new\nline','c,d','tab	','dq"','%','é','z\0y','\r')"""

@@ -13,8 +13,7 @@ from airflow_provider_binlog.sql.definitions import (
     read_definition,
     write_default,
 )
-from airflow_provider_binlog.sql.lexer import split_words
-from airflow_provider_binlog.sql.session import Session
+from airflow_provider_binlog.sql.lexer import Session, split_words
 
 SESSION = Session(
     Flavor.MYSQL, sql_mode=0, seconds=1_795_382_096, microseconds=12_345, time_zone="-03:30"

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from airflow_provider_binlog.errors import UnsupportedError
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.sql.ddl import read_ddl
-from airflow_provider_binlog.sql.lexer import mask_literals
-from airflow_provider_binlog.sql.session import Session
+from airflow_provider_binlog.sql.lexer import Session, mask_literals
 from airflow_provider_binlog.sql.statement_types import StatementType, classify
 
 Tables = list[tuple[str, str]]

@@ -8,14 +8,6 @@ from hypothesis import strategies as st
 
 from airflow_provider_binlog.errors import UnsupportedError
 from airflow_provider_binlog.position import Flavor
-from airflow_provider_binlog.sql.alterations import (
-    AddPrimaryKey,
-    ChangeIndexes,
-    DropColumn,
-    DropPrimaryKey,
-    Opaque,
-    RewriteRows,
-)
 from airflow_provider_binlog.sql.ddl import (
     Altered,
     Created,
@@ -26,7 +18,15 @@ from airflow_provider_binlog.sql.ddl import (
     Truncated,
     read_ddl,
 )
-from airflow_provider_binlog.sql.session import Session
+from airflow_provider_binlog.sql.definitions import (
+    AddPrimaryKey,
+    ChangeIndexes,
+    DropColumn,
+    DropPrimaryKey,
+    Opaque,
+    RewriteRows,
+)
+from airflow_provider_binlog.sql.lexer import Session
 
 T, U, V = ("shop", "t"), ("shop", "u"), ("shop", "v")
 ALTERED = Altered(T, (DropColumn("b"),))

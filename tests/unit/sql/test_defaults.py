@@ -12,8 +12,12 @@ from airflow_provider_binlog.errors import UnsupportedError
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.schema import NULL, Default, UnknownDefault
 from airflow_provider_binlog.sql.definitions import initial_default, read_definition
-from airflow_provider_binlog.sql.lexer import split_words
-from airflow_provider_binlog.sql.session import EMPTY_STRING_IS_NULL, STRICT_ALL_TABLES, Session
+from airflow_provider_binlog.sql.lexer import (
+    EMPTY_STRING_IS_NULL,
+    STRICT_ALL_TABLES,
+    Session,
+    split_words,
+)
 
 UTF8: Any = {"connection_charset": "utf8mb4", "client_charset": "utf8mb4"}
 MYSQL = Session(Flavor.MYSQL, "", STRICT_ALL_TABLES, True, **UTF8)

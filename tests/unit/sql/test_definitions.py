@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 
 from airflow_provider_binlog.position import Flavor
-from airflow_provider_binlog.sql.column_types import SqlType
+from airflow_provider_binlog.sql.columns import SqlType
 from airflow_provider_binlog.sql.definitions import Definition
 from airflow_provider_binlog.sql.definitions import read_definition as read
-from airflow_provider_binlog.sql.lexer import split_words
+from airflow_provider_binlog.sql.lexer import REAL_AS_FLOAT, Session, split_words
 from airflow_provider_binlog.sql.literals import NULL_LITERAL, Literal, LiteralKind
-from airflow_provider_binlog.sql.session import REAL_AS_FLOAT, Session
 
 NUMBER, STRING = LiteralKind.NUMBER, LiteralKind.STRING
 

@@ -8,9 +8,15 @@ from hypothesis import strategies as st
 
 from airflow_provider_binlog.errors import UnsupportedError
 from airflow_provider_binlog.position import Flavor
-from airflow_provider_binlog.sql.lexer import Reader, Word, hide_passwords, mask_literals
+from airflow_provider_binlog.sql.lexer import (
+    ANSI_QUOTES,
+    Reader,
+    Session,
+    Word,
+    hide_passwords,
+    mask_literals,
+)
 from airflow_provider_binlog.sql.lexer import split_words as split
-from airflow_provider_binlog.sql.session import ANSI_QUOTES, Session
 
 
 def split_words(sql: str, flavor: Flavor, sql_mode: int | None = None) -> list[list[Word]]:

@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_binlog.position import Flavor
-from airflow_provider_binlog.sql.lexer import split_words
+from airflow_provider_binlog.sql.lexer import Session, split_words
 from airflow_provider_binlog.sql.literals import NULL_LITERAL, Literal, LiteralKind, read_literal
-from airflow_provider_binlog.sql.session import Session
 
 NUMBER, STRING, BYTES = LiteralKind.NUMBER, LiteralKind.STRING, LiteralKind.BYTES
 SESSION = Session(Flavor.MYSQL, sql_mode=0)

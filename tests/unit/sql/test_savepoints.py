@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_binlog.position import Flavor
-from airflow_provider_binlog.sql.session import ANSI_QUOTES, Session
+from airflow_provider_binlog.sql.lexer import ANSI_QUOTES, Session
 from airflow_provider_binlog.sql.statement_types import SavepointVerb, read_savepoint
 
 SET, RELEASE, ROLLBACK_TO = SavepointVerb

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.sql import statement_types
-from airflow_provider_binlog.sql.session import NO_BACKSLASH_ESCAPES, Session
+from airflow_provider_binlog.sql.lexer import NO_BACKSLASH_ESCAPES, Session
 from airflow_provider_binlog.sql.statement_types import StatementType, xid_of
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_binlog.position import Flavor
-from airflow_provider_binlog.sql.column_types import SqlType, parse_type
+from airflow_provider_binlog.sql.columns import SqlType, parse_type
 from airflow_provider_binlog.sql.definitions import Definition, read_definition
-from airflow_provider_binlog.sql.lexer import split_words
-from airflow_provider_binlog.sql.session import (
+from airflow_provider_binlog.sql.lexer import (
     NO_AUTO_VALUE_ON_ZERO,
     PAD_CHAR_TO_FULL_LENGTH,
     STRICT_ALL_TABLES,
     STRICT_TRANS_TABLES,
     Session,
+    split_words,
 )
 from airflow_provider_binlog.sql.type_changes import rewrites, rewrites_charset, rewrites_column
 

@@ -5,7 +5,11 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_binlog.errors import ConnectionLostError
-from airflow_provider_binlog.transport.pace import BYTES_PER_SECOND_MIN, HEARTBEATS_MAX, Pace
+from airflow_provider_binlog.transport.block_stream import (
+    BYTES_PER_SECOND_MIN,
+    HEARTBEATS_MAX,
+    Pace,
+)
 
 SECONDS_MAX = 60
 

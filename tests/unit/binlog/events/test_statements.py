@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from airflow_provider_binlog.binlog.events.statements import Query, RowsQuery, XaPrepare, Xid
 from airflow_provider_binlog.errors import BinlogError, TruncatedError
 from airflow_provider_binlog.position import Flavor
-from airflow_provider_binlog.sql.session import Session
+from airflow_provider_binlog.sql.lexer import Session
 from tests.support import builder
 
 MYSQL = builder.parsed_format()

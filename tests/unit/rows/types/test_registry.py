@@ -37,7 +37,7 @@ from airflow_provider_binlog.rows.types.registry import (
 )
 from airflow_provider_binlog.rows.values import Memory, Values
 from airflow_provider_binlog.spark.staged.types import spark_type
-from airflow_provider_binlog.sql.column_types import parse_type
+from airflow_provider_binlog.sql.columns import parse_type
 
 # Metadata of some column of each type that has any.
 METADATA: dict[int, bytes] = {

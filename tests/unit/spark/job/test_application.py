@@ -101,7 +101,7 @@ def test_the_zip_is_the_same_whenever_it_is_built(tmp_path: Path) -> None:
     decoders = {Path(name).name for name in names if "binlog/binlog/" in name}
     assert decoders == {"__init__.py", "buffer.py", "gtid_set.py"}
     staging = {Path(name).name for name in names if "binlog/staging/" in name}
-    assert staging == {"__init__.py", "paths.py", "snapshots.py"}
+    assert staging == {"__init__.py", "paths.py"}
 
 
 def test_the_zip_and_pyspark_are_all_the_job_needs(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from airflow_provider_binlog.binlog.header import ARTIFICIAL, RELAY_LOG, EventType
 from airflow_provider_binlog.errors import ChecksumError, FormatError
 from airflow_provider_binlog.position import Position
-from airflow_provider_binlog.transport.files.end import find_log_end
+from airflow_provider_binlog.sources.file_log import find_log_end
 from airflow_provider_binlog.transport.files.reader import FileBlockStream
 from tests.support import builder
 from tests.support.builder import BinlogFile

@@ -11,7 +11,7 @@ from pymysql.constants import ER
 
 from airflow_provider_binlog.errors import SourceError, TableLockedError
 from airflow_provider_binlog.position import Position
-from airflow_provider_binlog.sql.partial_schema import Facts, PartialColumn
+from airflow_provider_binlog.sql.columns import Facts, PartialColumn
 from airflow_provider_binlog.transport.server import information_schema
 from airflow_provider_binlog.transport.server.information_schema import (
     ServerTables,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_binlog.schema import Default
-from airflow_provider_binlog.sql.partial_schema import Facts
+from airflow_provider_binlog.sql.columns import Facts
 from airflow_provider_binlog.transport.server.information_schema import read_default
 from airflow_provider_binlog.transport.server.status import parse_version
 from tests.support.server_tables import server_facts

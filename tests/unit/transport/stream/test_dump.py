@@ -18,8 +18,8 @@ from airflow_provider_binlog.errors import (
     PositionPurgedError,
 )
 from airflow_provider_binlog.position import Position
-from airflow_provider_binlog.transport.pace import Pace
-from airflow_provider_binlog.transport.stream.dump import Dump
+from airflow_provider_binlog.transport.block_stream import Pace
+from airflow_provider_binlog.transport.stream.live import Dump
 from airflow_provider_binlog.transport.stream.packets import PacketReader
 from tests.support import builder
 from tests.support.builder import BinlogFile
