@@ -1,4 +1,4 @@
-"""Staged files in memory, and what a segment's changes do to rows, one by one."""
+"""Staged files in memory, and the source rows of a segment, collapsed in Python."""
 
 from __future__ import annotations
 
@@ -6,18 +6,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_binlog.changes import ROW
-from airflow_provider_binlog.errors import MergeError
+from airflow_provider_binlog.errors import ReloadNeededError
 from airflow_provider_binlog.snapshot_manifest import (
     digest_in,
     snapshot_part_path,
     snapshot_path,
     table_digest,
 )
+from airflow_provider_binlog.spark.collapse.partial_rows import DEFAULT, END, MOVED
+from airflow_provider_binlog.spark.collapse.partial_rows import ROW as ROW_LACKS
 from airflow_provider_binlog.spark.staged.parts import SEQUENCE
 from airflow_provider_binlog.spark.target.mark import Mark
 from tests.support.memory_target import MemoryTarget, SourceRow
 from tests.unit.spark.history import Source, Table
 from tests.unit.spark.made_snapshots import SnapshotMaker
+from tests.unit.spark.plain_collapse import Image, collapse_plainly
 from tests.unit.spark.staged_changes import Change, make_part
 
 if TYPE_CHECKING:
@@ -137,34 +140,36 @@ class MemoryRows:
                 )
                 for at, _, row, _ in self._changes(segment)
             ]
-        rows = {tuple(row[name] for name in segment.key): row for row in self._kept(segment)}
-        before = set(rows)
-        for _, change, row, held in self._changes(segment):
-            _apply(rows, segment.key, change, row, held)
-        deletes = [dict(zip(segment.key, at, strict=True)) for at in before - rows.keys()]
+        columns = segment.columns.keys() - {*segment.key}
+        images = [
+            Image(kind, tuple(row[name] for name in segment.key), _without_key(segment, row, held))
+            for _, kind, row, held in self._changes(segment)
+        ]
+        left = collapse_plainly(images, columns)
+        has_rows = state is not None and not segment.starts_empty
+        lacking = {row.lacks(columns): key for key, row in left.items()}
+        for what in (MOVED, DEFAULT, END) if has_rows else (MOVED, DEFAULT, END, ROW_LACKS):
+            if what in lacking:
+                raise ReloadNeededError(what, position=segment.position, key=lacking[what])
         return [
-            *(SourceRow(row) for row in rows.values()),
-            *(SourceRow(key, deleted=True) for key in deletes),
+            SourceRow(
+                dict.fromkeys(columns) | row.values | dict(zip(segment.key, key, strict=True)),
+                deleted=row.deleted,
+                lacks=frozenset(() if row.deleted else columns - row.values.keys()),
+            )
+            for key, row in left.items()
         ]
 
     def copy(self, table: str, columns: Mapping[str, str], *, size: int) -> list[SourceRow]:
         return [SourceRow(row) for row in self.target.tables[table].read()]
 
     def refuse_orphans(self, rows: list[SourceRow], segment: Segment, table: str) -> None:
-        """Refused already, as they are made."""
-
-    def _kept(self, segment: Segment) -> list[dict[str, Any]]:
-        """Return the rows from before, as the segment's columns."""
-        stored = self.target.tables.get(segment.table)
-        if stored is None or segment.starts_empty or segment.reloads:
-            return []
-        evolution = segment.evolution
-        filled = {name: self.target.evaluate(sql) for name, sql in evolution.filled.items()}
-        none = dict.fromkeys(segment.columns)
-        return [
-            none | {name: row[old] for name, old in evolution.columns.items()} | filled
-            for row in stored.read()
-        ]
+        stored = self.target.tables[table].read()
+        there = {tuple(row.get(name) for name in segment.key) for row in stored}
+        for row in rows:
+            key = tuple(row.values[name] for name in segment.key)
+            if row.lacks and key not in there:
+                raise ReloadNeededError(ROW_LACKS, position=segment.position, key=key)
 
     def _changes(self, segment: Segment) -> list[tuple[Point, str, dict[str, Any], set[str]]]:
         """Return point, type, values and the columns that have one, of every change in order."""
@@ -205,26 +210,5 @@ def _read(segment: Segment, rows: SchemaRows, change: Change) -> tuple[dict[str,
     return row, held
 
 
-def _apply(
-    rows: dict[Any, dict[str, Any]],
-    key: tuple[str, ...],
-    change: str,
-    row: dict[str, Any],
-    held: set[str],
-) -> None:
-    """Apply one change, as the collapse and the MERGE do together."""
-    at = tuple(row[name] for name in key)
-    if change == "update_preimage":
-        # The next change is the after-image: of what it lacks the row keeps what it has.
-        rows["moved"] = rows.pop(at, {})
-        return
-    before = rows.pop("moved", None) or rows.get(at, {})
-    rows.pop(at, None)
-    if change == "delete":
-        return
-    if change == "insert":
-        before = {}
-    missing = set(row) - held - set(before)
-    if missing:
-        raise MergeError("the log holds only changed columns of a row that is not there")
-    rows[at] = before | {name: row[name] for name in held}
+def _without_key(segment: Segment, row: dict[str, Any], held: set[str]) -> dict[str, Any]:
+    return {name: row[name] for name in held - {*segment.key}}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,6 +17,7 @@ from airflow_provider_binlog.spark.collapse.partial_rows import (
 )
 from airflow_provider_binlog.spark.staged.changes import CHANGE, EVENT, ORDER
 from airflow_provider_binlog.spark.target.protocol import LACKS, held
+from tests.unit.spark.plain_collapse import Image, collapse_plainly
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -147,6 +149,35 @@ def test_a_before_image_of_the_same_key_changes_nothing(spark: SparkSession) -> 
         1: ("a", None, ROW),
         2: ("a", "c", None),
     }
+
+
+def test_random_changes_are_collapsed_as_one_by_one(spark: SparkSession) -> None:
+    chance, names = Random(20), ("c1", "c2")
+    changes: list[tuple[int, Change]] = []
+    images: list[Image] = []
+    for event in range(4000):
+        # As many small tables in one: keys change within each.
+        table = event % 400 * 10
+        kind = chance.choice(["insert", "delete", "update_postimage", "update_preimage"])
+        kinds = [kind, "update_postimage"] if kind == "update_preimage" else [kind]
+        for kind in kinds:
+            key, values = table + chance.randrange(3), (chance.choice("-ab"), chance.choice("-ab"))
+            changes.append((event, (kind, key, *values)))
+            image = {name: value for name, value in zip(names, values, strict=True) if value != "-"}
+            images.append(Image(kind, (key,), image))
+
+    found = marked(spark, *changes)
+
+    expected = collapse_plainly(images, names)
+    assert {row[LACKS] for row in found.values()} == {None, ROW, DEFAULT, END, MOVED}
+    assert {(key,) for key in found} == expected.keys()
+    for (key,), left in expected.items():
+        row = found[key]
+        assert (row.deleted, row[LACKS]) == (left.deleted, left.lacks(names)), key
+        if not left.deleted:
+            assert (row.c1, row.c2) == tuple(map(left.values.get, names)), key
+            flags = row[held(0)], row[held(1)]
+            assert flags == tuple(name in left.values for name in names), key
 
 
 def test_an_unknown_change_is_an_error(spark: SparkSession) -> None:
