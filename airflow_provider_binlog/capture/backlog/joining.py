@@ -33,25 +33,25 @@ _NAME_DIGITS = 12
 
 
 def commit_backlog(plan: BacklogPlan, store: ObjectStore, *, created_by: str) -> Manifest:
-    """Return the manifest of a backlog whose sub-ranges are all staged, committed.
+    """Commit and return the manifest of a backlog whose sub-ranges are all staged.
 
-    A retry returns the one that an earlier try committed.
+    A retry returns the manifest that an earlier try committed.
 
     Raises:
-        ManifestError: A sub-range is not staged, or starts with something else than the one before
-            it left.
+        ManifestError: A sub-range is not staged, or starts in another state than the previous
+            sub-range ended in.
         ConflictError: Another run has staged this range, or a part of it.
     """
     log = ManifestLog(store, plan.source_name)
-    found = log.reuse(plan.sequence, plan.identity, plan.start)
-    if found is not None:
-        if found.stop.coordinates != plan.stop.coordinates:
+    committed = log.reuse(plan.sequence, plan.identity, plan.start)
+    if committed is not None:
+        if committed.stop.coordinates != plan.stop.coordinates:
             raise ConflictError(
                 "another run has staged a part of this backlog meanwhile: plan what follows again",
                 sequence=plan.sequence,
-                stop=found.stop,
+                stop=committed.stop,
             )
-        return found
+        return committed
     staged = [_load(plan, number, store) for number in range(len(plan.sub_ranges))]
     _check_chain(plan, staged)
     manifest = _join(_renumber_images(staged, plan.source_name, store), created_by)
@@ -71,10 +71,8 @@ def _load(plan: BacklogPlan, number: int, store: ObjectStore) -> Manifest:
 
 
 def _check_chain(plan: BacklogPlan, staged: Sequence[Manifest]) -> None:
-    """Refuse a sub-range that started with something else than the one before it left.
-
-    Which tables are quarantined the plan does not know.
-    """
+    """Refuse a sub-range that started in another state than the previous sub-range ended in."""
+    # The plan decodes no rows, so it lacks the tables that are quarantined for a row.
     lost: set[TableId] = set()
     for number, before in enumerate(staged[:-1], start=1):
         start = plan.sub_ranges[number]
@@ -124,7 +122,7 @@ def _join(staged: Sequence[Manifest], created_by: str) -> Manifest:
     return replace(
         last,
         start=staged[0].start,
-        tables=tuple(sorted(tables, key=lambda each: each.name)),
+        tables=tuple(sorted(tables, key=lambda table: table.name)),
         statements=(
             *(
                 statement
@@ -137,15 +135,15 @@ def _join(staged: Sequence[Manifest], created_by: str) -> Manifest:
         dropped_databases=tuple(
             sorted({name for manifest in staged for name in manifest.dropped_databases})
         ),
-        events=_sum(each.events for each in staged),
-        skipped_events=_sum(each.skipped_events for each in staged),
+        events=_sum(manifest.events for manifest in staged),
+        skipped_events=_sum(manifest.skipped_events for manifest in staged),
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
         created_by=created_by,
     )
 
 
 def _join_quarantined(entries: Sequence[TableChanges]) -> TableChanges:
-    """Return what consecutive sub-ranges say of a table of which one has not all rows."""
+    """Return the joined entry of a table that is quarantined in a sub-range: without parts."""
     without = [
         replace(entry, parts=(), images=(), unrepresentable={}, invalid_text={})
         for entry in entries
@@ -154,29 +152,32 @@ def _join_quarantined(entries: Sequence[TableChanges]) -> TableChanges:
 
 
 def _join_table(entries: Sequence[TableChanges]) -> TableChanges:
-    """Return what consecutive sub-ranges say of a table."""
+    """Return the joined entry of a table in consecutive sub-ranges."""
     last = entries[-1]
     parts = sorted(
-        (part for each in entries for part in each.parts), key=lambda part: part.first_row
+        (part for entry in entries for part in entry.parts), key=lambda part: part.first_row
     )
+    # As in one range: without the schemas that only the start of a sub-range had.
     needed = {part.schema for part in parts} | {last.current}
-    schemas = {each.id: each for entry in entries for each in entry.schemas if each.id in needed}
+    schemas = {
+        schema.id: schema for entry in entries for schema in entry.schemas if schema.id in needed
+    }
     return replace(
         last,
-        dropped=any(each.dropped for each in entries),
+        dropped=any(entry.dropped for entry in entries),
         schemas=tuple(schema for _, schema in sorted(schemas.items())),
-        changed=any(each.changed for each in entries),
+        changed=any(entry.changed for entry in entries),
         images=_images(entries),
         parts=tuple(parts),
-        unrepresentable=_sum(each.unrepresentable for each in entries),
-        invalid_text=_sum(each.invalid_text for each in entries),
+        unrepresentable=_sum(entry.unrepresentable for entry in entries),
+        invalid_text=_sum(entry.invalid_text for entry in entries),
     )
 
 
 def _sum(counts: Iterable[dict[str, int]]) -> dict[str, int]:
     total: Counter[str] = Counter()
-    for each in counts:
-        total.update(each)
+    for count in counts:
+        total.update(count)
     return dict(sorted(total.items()))
 
 
@@ -184,8 +185,8 @@ def _sum(counts: Iterable[dict[str, int]]) -> dict[str, int]:
 
 
 def _images(entries: Iterable[TableChanges]) -> tuple[tuple[int, ...], ...]:
-    """Return the sets of fields that the rows of a table hold, as they are numbered in the end."""
-    return tuple(dict.fromkeys(image for each in entries for image in each.images))
+    """Return the sets of fields in the rows of a table, by their numbers in the whole range."""
+    return tuple(dict.fromkeys(image for entry in entries for image in entry.images))
 
 
 def _renumber_images(
@@ -193,16 +194,16 @@ def _renumber_images(
 ) -> list[Manifest]:
     """Return the sub-ranges with one numbering of the sets of fields in their rows.
 
-    Each of them counts from 0. Where rows hold all fields, as by default, there is one set alone,
-    and no part has to be written again.
+    Every sub-range numbers its sets from 0. Where rows hold all fields, as by default, there is
+    one set, and no part has to be written again.
     """
     images: dict[TableId, dict[tuple[int, ...], int]] = {}
-    found = []
+    joined = []
     for manifest in staged:
         tables = []
         for table in manifest.tables:
-            known = images.setdefault(table.id, {})
-            numbers = [known.setdefault(each, len(known)) for each in table.images]
+            numbered = images.setdefault(table.id, {})
+            numbers = [numbered.setdefault(image, len(numbered)) for image in table.images]
             renumbered = table
             if numbers != list(range(len(numbers))):
                 parts = tuple(
@@ -211,14 +212,17 @@ def _renumber_images(
                 )
                 renumbered = replace(table, parts=parts)
             tables.append(renumbered)
-        found.append(replace(manifest, tables=tuple(tables)))
-    return found
+        joined.append(replace(manifest, tables=tuple(tables)))
+    return joined
 
 
 def _renumber(
     part: Part, schema: Schema, numbers: Sequence[int], source_name: str, store: ObjectStore
 ) -> Part:
-    """Write a part again, under another name, with other numbers of its row images."""
+    """Write a part again, with other numbers of its row images.
+
+    Its name is another one: the result of the sub-range, which a retry reads, names the first part.
+    """
     before = pq.read_table(pa.BufferReader(store.read(part_key(source_name, part.path))))
     image = np.array(numbers, dtype=np.int32)[before[IMAGE].to_numpy()]
     column = before.schema.get_field_index(IMAGE)
