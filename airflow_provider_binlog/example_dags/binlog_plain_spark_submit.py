@@ -19,7 +19,7 @@ from airflow_provider_binlog import (
     delta_conf,
     merge_arguments,
 )
-from airflow_provider_binlog.spark.job.package import APPLICATION, build_py_files
+from airflow_provider_binlog.spark.job.options import APPLICATION, build_py_files
 
 SHOP = BinlogSource("shop", start="earliest")
 STAGING = "s3://lake_s3@lake/staging"

@@ -32,8 +32,7 @@ from airflow_provider_binlog.sources.binlog_source import (
     OnStale,
     check_choice,
 )
-from airflow_provider_binlog.spark.job.options import parse_arguments
-from airflow_provider_binlog.spark.job.package import APPLICATION, build_py_files
+from airflow_provider_binlog.spark.job.options import APPLICATION, build_py_files, parse_arguments
 from airflow_provider_binlog.spark.job.report import UNMATCHED
 from airflow_provider_binlog.spark.merge.start import read_start
 from airflow_provider_binlog.staging.paths import StoredFiles, source_folder

@@ -15,7 +15,7 @@ from airflow_provider_binlog.executors.job import JobReport
 from airflow_provider_binlog.hooks.binlog import find_environment
 from airflow_provider_binlog.hooks.tasks import RendersObjects
 from airflow_provider_binlog.sources.binlog_source import Engine, check_choice
-from airflow_provider_binlog.spark.job.package import pack
+from airflow_provider_binlog.spark.job.options import pack
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -12,7 +12,6 @@ import pytest
 from airflow_provider_binlog.errors import TargetConflictError
 from airflow_provider_binlog.position import Flavor, SourceIdentity
 from airflow_provider_binlog.spark.plan.evolution import Evolution
-from airflow_provider_binlog.spark.target.mark import Mark
 from airflow_provider_binlog.spark.target.properties import Owner
 from airflow_provider_binlog.spark.target.protocol import (
     AppendedRows,
@@ -22,7 +21,7 @@ from airflow_provider_binlog.spark.target.protocol import (
     Target,
     WholeRows,
 )
-from airflow_provider_binlog.spark.target.state import CHANGES_ONLY, Hold, hold_property
+from airflow_provider_binlog.spark.target.state import CHANGES_ONLY, Hold, Mark, hold_property
 from tests.support.memory_target import SourceRow
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_binlog.spark.job.failures import explain
-from airflow_provider_binlog.spark.job.package import APPLICATION, build_py_files
+from airflow_provider_binlog.spark.job.options import APPLICATION, build_py_files
 from airflow_provider_binlog.spark.job.session import delta_conf, iceberg_conf, join_confs
 from tests.faults.gate import Gate
 from tests.fixtures.mysql import execute

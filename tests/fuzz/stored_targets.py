@@ -16,9 +16,9 @@ from airflow_provider_binlog.snapshot.plan import ChunkRecord, SnapshotFiles
 from airflow_provider_binlog.snapshot_manifest import SnapshotManifest
 from airflow_provider_binlog.spark.merge.progress import load_progress, save_progress
 from airflow_provider_binlog.spark.merge.start import note_start, read_running
-from airflow_provider_binlog.spark.target.mark import Mark
 from airflow_provider_binlog.spark.target.state import (
     PROPERTY,
+    Mark,
     hold_property,
     read_fields,
     read_hold,

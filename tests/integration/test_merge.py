@@ -12,9 +12,8 @@ from pyspark.sql import SparkSession
 
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.spark.target import spark_target
-from airflow_provider_binlog.spark.target.mark import NOTHING, Mark
 from airflow_provider_binlog.spark.target.spark_target import Applied
-from airflow_provider_binlog.spark.target.state import TargetState
+from airflow_provider_binlog.spark.target.state import NOTHING, Mark, TargetState
 from airflow_provider_binlog.table_options import TableOptions, TableRules
 from tests.unit.spark.session import reading_session
 from tests.unit.spark.staged_changes import BIGINT, INT, TEXT, ColumnType

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_provider_binlog.spark.target.mark import NOTHING, Mark
+from airflow_provider_binlog.spark.target.state import NOTHING, Mark
 from tests.unit.spark.history import RowImage, Table
 from tests.unit.spark.made_snapshots import SnapshotMaker, take_snapshot
 from tests.unit.spark.staged_changes import BIGINT, INT, TEXT

@@ -11,12 +11,12 @@ import pytest
 
 from airflow_provider_binlog.spark.target import sql as merge_sql
 from airflow_provider_binlog.spark.target.iceberg import catalog as iceberg
-from airflow_provider_binlog.spark.target.iceberg import columns as iceberg_columns
-from airflow_provider_binlog.spark.target.iceberg.columns import copy_column
+from airflow_provider_binlog.spark.target.iceberg import catalog as iceberg_columns
+from airflow_provider_binlog.spark.target.iceberg.catalog import copy_column
 from airflow_provider_binlog.spark.target.iceberg.table import load_table
-from airflow_provider_binlog.spark.target.mark import Mark
 from airflow_provider_binlog.spark.target.properties import Owner, key_property
 from airflow_provider_binlog.spark.target.sql import alter_statements
+from airflow_provider_binlog.spark.target.state import Mark
 from tests.unit.spark.history import IDENTITY, Table
 from tests.unit.spark.made_snapshots import take_snapshot
 from tests.unit.spark.staged_changes import BIGINT, INT, TEXT, ColumnType

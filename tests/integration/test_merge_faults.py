@@ -17,8 +17,8 @@ import pytest
 from airflow_provider_binlog.errors import ManifestError
 from airflow_provider_binlog.position import Position
 from airflow_provider_binlog.spark.merge.source_rows import SparkRows
-from airflow_provider_binlog.spark.target.mark import Mark
 from airflow_provider_binlog.spark.target.spark_target import TableCommit
+from airflow_provider_binlog.spark.target.state import Mark
 from tests.unit.spark.history import IDENTITY, Source, Table
 from tests.unit.spark.made_snapshots import take_snapshot
 from tests.unit.spark.staged_changes import INT, TEXT

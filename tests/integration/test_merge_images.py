@@ -10,7 +10,7 @@ import pytest
 
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.schema import Default
-from airflow_provider_binlog.spark.target.mark import Mark
+from airflow_provider_binlog.spark.target.state import Mark
 from airflow_provider_binlog.table_options import TableOptions, TableRules
 from tests.unit.spark.history import RowImage, Source, Table
 from tests.unit.spark.made_snapshots import take_snapshot

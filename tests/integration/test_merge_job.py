@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 
 from airflow_provider_binlog.spark.job import application as merge_job
-from airflow_provider_binlog.spark.job.package import APPLICATION, build_py_files
+from airflow_provider_binlog.spark.job.options import APPLICATION, build_py_files
 from airflow_provider_binlog.spark.job.session import (
     iceberg_conf,
     join_confs,

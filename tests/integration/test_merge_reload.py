@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_binlog.spark.target.mark import Mark
-from airflow_provider_binlog.spark.target.state import PROPERTY, SNAPSHOT, TABLE_ID, UNSEEN
+from airflow_provider_binlog.spark.target.state import PROPERTY, SNAPSHOT, TABLE_ID, UNSEEN, Mark
 from tests.unit.spark.history import RowImage, Source, Table
 from tests.unit.spark.made_snapshots import SnapshotMaker, take_snapshot
 from tests.unit.spark.staged_changes import BIGINT, INT, TEXT

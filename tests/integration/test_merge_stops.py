@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_binlog.spark.merge import run as merge_run
-from airflow_provider_binlog.spark.target.mark import Mark
+from airflow_provider_binlog.spark.target.state import Mark
 from tests.unit.spark.staged_changes import BIGINT, INT, TEXT, ColumnType
 from tests.unit.spark.workplace import sorted_rows
 

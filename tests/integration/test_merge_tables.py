@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_binlog.spark.target.mark import Mark
 from airflow_provider_binlog.spark.target.properties import Owner, key_property
+from airflow_provider_binlog.spark.target.state import Mark
 from tests.unit.spark.history import IDENTITY
 from tests.unit.spark.staged_changes import BIGINT, INT, TEXT
 from tests.unit.spark.workplace import Workplace, in_either_format

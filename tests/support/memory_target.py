@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_binlog.errors import MergeError, TargetConflictError
-from airflow_provider_binlog.spark.target.mark import NOTHING, Contents
 from airflow_provider_binlog.spark.target.properties import (
     announce_fills,
     fields_property,
@@ -22,7 +21,7 @@ from airflow_provider_binlog.spark.target.properties import (
     table_property,
 )
 from airflow_provider_binlog.spark.target.protocol import Commit, KeyedRows, WholeRows
-from airflow_provider_binlog.spark.target.state import TargetState
+from airflow_provider_binlog.spark.target.state import NOTHING, Contents, TargetState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

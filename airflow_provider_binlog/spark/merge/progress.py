@@ -20,8 +20,7 @@ from airflow_provider_binlog.manifest import End, check_follows
 from airflow_provider_binlog.names import join_table_name, split_table_name
 from airflow_provider_binlog.position import Position, SourceIdentity
 from airflow_provider_binlog.spark.plan.table_log import Globs, extend_globs, find_uncaptured
-from airflow_provider_binlog.spark.target.mark import NOTHING, Mark
-from airflow_provider_binlog.spark.target.state import Hold
+from airflow_provider_binlog.spark.target.state import NOTHING, Hold, Mark
 from airflow_provider_binlog.stored_json import LEFT_OUT, StoredFormat
 
 if TYPE_CHECKING:

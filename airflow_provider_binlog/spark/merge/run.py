@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from airflow_provider_binlog.errors import ReloadNeededError
 from airflow_provider_binlog.spark.job.report import Report, TableReport
 from airflow_provider_binlog.spark.job.session import Sessions
-from airflow_provider_binlog.spark.merge.coverage import check_named
-from airflow_provider_binlog.spark.merge.lake_table import LakeTable, stale_for
+from airflow_provider_binlog.spark.merge.lake_table import LakeTable, check_named, stale_for
 from airflow_provider_binlog.spark.merge.progress import Progress, TableProgress, save_progress
 from airflow_provider_binlog.spark.merge.source_rows import SparkRows
 from airflow_provider_binlog.spark.merge.start import note_start, read_start

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from airflow_provider_binlog.spark.target.mark import NOTHING
 from airflow_provider_binlog.spark.target.protocol import (
     AppendedRows,
     Commit,
@@ -14,7 +13,7 @@ from airflow_provider_binlog.spark.target.protocol import (
     TableChange,
     WholeRows,
 )
-from airflow_provider_binlog.spark.target.state import CHANGES_ONLY
+from airflow_provider_binlog.spark.target.state import CHANGES_ONLY, NOTHING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,10 +21,9 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.spark.merge.source_rows import RowMaker
     from airflow_provider_binlog.spark.plan.planner import TablePlan
     from airflow_provider_binlog.spark.plan.segment import Segment, Stop
-    from airflow_provider_binlog.spark.target.mark import Mark
     from airflow_provider_binlog.spark.target.properties import Owner
     from airflow_provider_binlog.spark.target.protocol import Target
-    from airflow_provider_binlog.spark.target.state import TargetState
+    from airflow_provider_binlog.spark.target.state import Mark, TargetState
 
 Rows = TypeVar("Rows")
 

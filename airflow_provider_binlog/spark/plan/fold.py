@@ -37,7 +37,7 @@ from airflow_provider_binlog.spark.staged.parts import (
     read_rows,
 )
 from airflow_provider_binlog.spark.staged.types import common_type
-from airflow_provider_binlog.spark.target.mark import NOTHING, Mark
+from airflow_provider_binlog.spark.target.state import NOTHING, Mark
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

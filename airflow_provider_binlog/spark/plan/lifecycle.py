@@ -28,8 +28,7 @@ from airflow_provider_binlog.schema import (
     RenameTable,
 )
 from airflow_provider_binlog.spark.plan.segment import Cut, Stop
-from airflow_provider_binlog.spark.target.mark import NOTHING, Mark
-from airflow_provider_binlog.spark.target.state import FIELDS, TABLE_ID, UNSEEN
+from airflow_provider_binlog.spark.target.state import FIELDS, NOTHING, TABLE_ID, UNSEEN, Mark
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

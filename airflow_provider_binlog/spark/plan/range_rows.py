@@ -20,7 +20,7 @@ from airflow_provider_binlog.schema import (
 from airflow_provider_binlog.spark.plan.evolution import Wanted
 from airflow_provider_binlog.spark.staged.parts import StagedPart
 from airflow_provider_binlog.spark.staged.types import common_type, expected_arrow_type, spark_type
-from airflow_provider_binlog.spark.target.mark import Mark
+from airflow_provider_binlog.spark.target.state import Mark
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.spark.plan.evolution import Evolution
     from airflow_provider_binlog.spark.plan.table_log import LogAction, Point
     from airflow_provider_binlog.spark.staged.parts import SchemaRows
-    from airflow_provider_binlog.spark.target.mark import Mark
+    from airflow_provider_binlog.spark.target.state import Mark
 
 
 @dataclass(frozen=True)

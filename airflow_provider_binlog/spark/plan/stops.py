@@ -21,7 +21,7 @@ from airflow_provider_binlog.spark.plan.evolution import match_columns
 from airflow_provider_binlog.spark.plan.segment import Cut, Stop
 from airflow_provider_binlog.spark.staged.parts import find_replaced_key
 from airflow_provider_binlog.spark.staged.types import common_type, is_zero_date, spark_type
-from airflow_provider_binlog.spark.target.mark import Mark
+from airflow_provider_binlog.spark.target.state import Mark
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

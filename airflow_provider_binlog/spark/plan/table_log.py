@@ -17,7 +17,7 @@ from airflow_provider_binlog.schema import (
     RenameTable,
     TruncateTable,
 )
-from airflow_provider_binlog.spark.target.mark import Mark
+from airflow_provider_binlog.spark.target.state import Mark
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

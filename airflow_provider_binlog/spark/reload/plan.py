@@ -38,8 +38,7 @@ from airflow_provider_binlog.spark.plan.planner import TablePlan, plan_next
 from airflow_provider_binlog.spark.plan.segment import StartWithin
 from airflow_provider_binlog.spark.plan.table_log import TableLog
 from airflow_provider_binlog.spark.reload.window import Order, find_order, is_reached
-from airflow_provider_binlog.spark.target.mark import Mark
-from airflow_provider_binlog.spark.target.state import KEY, UNSEEN
+from airflow_provider_binlog.spark.target.state import KEY, UNSEEN, Mark
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable

@@ -18,9 +18,8 @@ from airflow_provider_binlog.spark.plan.planner import TablePlan
 from airflow_provider_binlog.spark.reload.plan import OVERTAKEN, Reload, is_overtaken, plan_reload
 from airflow_provider_binlog.spark.reload.window import find_first, is_comparable, is_reached
 from airflow_provider_binlog.spark.staged.types import common_type, spark_type
-from airflow_provider_binlog.spark.target.mark import NOTHING
 from airflow_provider_binlog.spark.target.properties import is_of_merges
-from airflow_provider_binlog.spark.target.state import Hold
+from airflow_provider_binlog.spark.target.state import NOTHING, Hold
 
 if TYPE_CHECKING:
     from collections.abc import Collection

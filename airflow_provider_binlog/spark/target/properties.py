@@ -7,15 +7,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_binlog.errors import MergeError
-from airflow_provider_binlog.spark.target.mark import NOTHING, Mark
 from airflow_provider_binlog.spark.target.state import (
     ENDED,
     FIELDS,
     KEY,
+    NOTHING,
     PROPERTY,
     SNAPSHOT,
     TABLE_ID,
     Hold,
+    Mark,
     hold_property,
     live_property,
     read_fields,

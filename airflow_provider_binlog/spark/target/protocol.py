@@ -8,16 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar
 
-from airflow_provider_binlog.spark.target.mark import Contents
+from airflow_provider_binlog.spark.target.state import Contents
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from airflow_provider_binlog.schema import TableId, TableName
     from airflow_provider_binlog.spark.plan.evolution import Evolution
-    from airflow_provider_binlog.spark.target.mark import Mark
     from airflow_provider_binlog.spark.target.properties import Owner
-    from airflow_provider_binlog.spark.target.state import TargetState
+    from airflow_provider_binlog.spark.target.state import Mark, TargetState
 
 Rows = TypeVar("Rows")
 """Rows as a target takes them: DataFrames with the columns below, or lists of Python's."""

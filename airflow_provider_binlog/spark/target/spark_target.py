@@ -49,9 +49,8 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.spark.collapse.kept_rows import Collapsed
     from airflow_provider_binlog.spark.collapse.key_intervals import Interval
     from airflow_provider_binlog.spark.plan.evolution import Evolution
-    from airflow_provider_binlog.spark.target.mark import Mark
     from airflow_provider_binlog.spark.target.protocol import AppendedRows
-    from airflow_provider_binlog.spark.target.state import TargetState
+    from airflow_provider_binlog.spark.target.state import Mark, TargetState
 
 EXPANSION = 4
 """Rows in memory against bytes of compressed Parquet."""

@@ -15,8 +15,7 @@ from airflow_provider_binlog.spark.merge.progress import (
     progress_folder,
     save_progress,
 )
-from airflow_provider_binlog.spark.target.mark import Mark
-from airflow_provider_binlog.spark.target.state import Hold
+from airflow_provider_binlog.spark.target.state import Hold, Mark
 from airflow_provider_binlog.staging.paths import StoredFiles
 from airflow_provider_binlog.table_options import TableRules
 from tests.support.stores import open_store

@@ -20,8 +20,7 @@ from airflow_provider_binlog.spark.merge.progress import (
     save_progress,
 )
 from airflow_provider_binlog.spark.merge.start import note_start, read_start
-from airflow_provider_binlog.spark.target.mark import Mark
-from airflow_provider_binlog.spark.target.state import Hold
+from airflow_provider_binlog.spark.target.state import Hold, Mark
 from airflow_provider_binlog.staging.object_store import ObjectStore
 from airflow_provider_binlog.staging.paths import StoredFiles
 from airflow_provider_binlog.table_options import TableRules

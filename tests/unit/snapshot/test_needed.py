@@ -21,8 +21,7 @@ from airflow_provider_binlog.snapshot.needed import (
 )
 from airflow_provider_binlog.snapshot_manifest import new_snapshot_id, snapshot_path
 from airflow_provider_binlog.spark.merge.progress import Progress, TableProgress
-from airflow_provider_binlog.spark.target.mark import Mark
-from airflow_provider_binlog.spark.target.state import Hold
+from airflow_provider_binlog.spark.target.state import Hold, Mark
 from airflow_provider_binlog.staging.manifest_log import SchemaFiles
 from airflow_provider_binlog.staging.paths import Snapshots, StoredFiles
 from tests.support.stores import open_store

@@ -16,7 +16,7 @@ from airflow_provider_binlog.snapshot_manifest import (
 from airflow_provider_binlog.spark.collapse.partial_rows import DEFAULT, END, MOVED
 from airflow_provider_binlog.spark.collapse.partial_rows import ROW as ROW_LACKS
 from airflow_provider_binlog.spark.staged.parts import SEQUENCE
-from airflow_provider_binlog.spark.target.mark import Mark
+from airflow_provider_binlog.spark.target.state import Mark
 from tests.support.memory_target import MemoryTarget, SourceRow
 from tests.unit.spark.history import Source, Table
 from tests.unit.spark.made_snapshots import SnapshotMaker

@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from airflow_provider_binlog.spark.job.options import MergeOptions
 from airflow_provider_binlog.spark.merge.run import merge_into
 from airflow_provider_binlog.spark.merge.table_merge import Lake
-from airflow_provider_binlog.spark.target.mark import Mark
-from airflow_provider_binlog.spark.target.state import KEY, TABLE_ID, UNSEEN
+from airflow_provider_binlog.spark.target.state import KEY, TABLE_ID, UNSEEN, Mark
 from tests.support.memory_target import MemoryTarget
 from tests.unit.spark.lake_in_memory import MemoryRows, SnapshotInMemory, StagedInMemory, evaluate
 from tests.unit.spark.memory_files import Files

@@ -20,8 +20,7 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
 from airflow_provider_binlog.errors import MALFORMED, MergeError
 from airflow_provider_binlog.spark.target.jvm import java_class
-from airflow_provider_binlog.spark.target.mark import NOTHING, Contents, Mark
-from airflow_provider_binlog.spark.target.state import rows_of_another
+from airflow_provider_binlog.spark.target.state import NOTHING, Contents, Mark, rows_of_another
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

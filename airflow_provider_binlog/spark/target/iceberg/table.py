@@ -20,8 +20,14 @@ from pyspark.sql.types import StructType
 
 from airflow_provider_binlog.errors import MALFORMED
 from airflow_provider_binlog.spark.target.jvm import java_class, read_map, set_active
-from airflow_provider_binlog.spark.target.mark import NOTHING, Contents, Mark
-from airflow_provider_binlog.spark.target.state import TABLE_ID, read_copied, rows_of_another
+from airflow_provider_binlog.spark.target.state import (
+    NOTHING,
+    TABLE_ID,
+    Contents,
+    Mark,
+    read_copied,
+    rows_of_another,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -14,8 +14,7 @@ import pytest
 
 from airflow_provider_binlog.errors import ConfigurationError
 from airflow_provider_binlog.spark.job.application import main
-from airflow_provider_binlog.spark.job.options import parse_arguments
-from airflow_provider_binlog.spark.job.package import APPLICATION, build_py_files
+from airflow_provider_binlog.spark.job.options import APPLICATION, build_py_files, parse_arguments
 from airflow_provider_binlog.spark.job.report import Report, TableReport
 from airflow_provider_binlog.spark.job.session import (
     delta_conf,
@@ -124,7 +123,7 @@ def test_an_old_python_of_the_driver_is_named(monkeypatch: pytest.MonkeyPatch) -
 
 def test_packing_needs_no_pyspark() -> None:
     code = "import sys; sys.modules['pyspark'] = None; "
-    code += "from airflow_provider_binlog.spark.job import package, session"
+    code += "from airflow_provider_binlog.spark.job import options, session"
 
     subprocess.run([sys.executable, "-c", code], check=True)
 

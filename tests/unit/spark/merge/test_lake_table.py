@@ -10,8 +10,7 @@ import pytest
 from airflow_provider_binlog.errors import MergeError
 from airflow_provider_binlog.schema import CreateTable, QuarantineTable, RenameTable, TruncateTable
 from airflow_provider_binlog.spark.job.report import TableReport
-from airflow_provider_binlog.spark.merge.coverage import find_coverage
-from airflow_provider_binlog.spark.merge.lake_table import LakeTable
+from airflow_provider_binlog.spark.merge.lake_table import LakeTable, find_coverage
 from airflow_provider_binlog.spark.merge.progress import Progress, TableProgress
 from airflow_provider_binlog.spark.plan.planner import plan_table
 from airflow_provider_binlog.spark.plan.table_log import TableLog

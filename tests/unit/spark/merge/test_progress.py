@@ -18,8 +18,7 @@ from airflow_provider_binlog.spark.merge.progress import (
     save_progress,
 )
 from airflow_provider_binlog.spark.plan.table_log import Globs
-from airflow_provider_binlog.spark.target.mark import NOTHING, Mark
-from airflow_provider_binlog.spark.target.state import Hold
+from airflow_provider_binlog.spark.target.state import NOTHING, Hold, Mark
 from airflow_provider_binlog.table_options import TableOptions, TableRules
 from tests.unit.spark.history import IDENTITY
 from tests.unit.spark.memory_files import Files

@@ -1,14 +1,47 @@
-"""The manifests that the tables of a merge need."""
+"""The manifests that the tables of a merge need, and the rows that a renamed one takes along."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
 import pytest
 
-from airflow_provider_binlog.errors import ManifestError
-from airflow_provider_binlog.spark.merge.survey import StagedLog
+from airflow_provider_binlog.errors import ManifestError, TargetConflictError
+from airflow_provider_binlog.schema import RenameTable
+from airflow_provider_binlog.spark.merge.survey import (
+    OldTable,
+    StagedLog,
+    copy_rows,
+    find_old_table,
+)
+from airflow_provider_binlog.spark.merge.table_merge import Lake
+from airflow_provider_binlog.spark.plan.evolution import Evolution
 from airflow_provider_binlog.spark.plan.table_log import TableLog
+from airflow_provider_binlog.spark.target.properties import Owner
+from airflow_provider_binlog.spark.target.protocol import TableChange, WholeRows
+from airflow_provider_binlog.spark.target.state import (
+    CHANGES_ONLY,
+    FIELDS,
+    TABLE_ID,
+    UNSEEN,
+    Contents,
+    Mark,
+    TargetState,
+)
+from tests.support.memory_target import MemoryTarget, SourceRow
+from tests.unit.spark.history import IDENTITY
 from tests.unit.spark.memory_files import Files
-from tests.unit.spark.plans import manifest
+from tests.unit.spark.plan.table_plans import ID_N, lake
+from tests.unit.spark.plans import NAME, ORDERS, manifest, statement, table
+
+if TYPE_CHECKING:
+    from airflow_provider_binlog.schema import TableName
+
+
+NEW: TableName = ("shop", "new")
+RENAMED = manifest(4, table(name=NEW), statements=[statement(10, RenameTable(ORDERS, NAME, NEW))])
 
 
 class CountingFiles(Files):
@@ -51,3 +84,100 @@ def test_a_missing_manifest_is_refused_for_each_table_that_needs_it() -> None:
         with pytest.raises(ManifestError, match="a manifest is missing"):
             log.since(1)
     assert log.since(2).last == 2
+
+
+def find(state: TargetState) -> OldTable | None:
+    tables: Any = SimpleNamespace(locate=".".join, read_state={"shop.orders": state}.get)
+    return find_old_table(tables, NEW, None, TableLog([RENAMED]))
+
+
+def test_a_table_that_was_loaded_and_never_logged_takes_its_rows_along() -> None:
+    unseen = lake(ID_N).properties | {TABLE_ID: UNSEEN, FIELDS: "{}"}
+    found = find(replace(lake(ID_N), properties=unseen, contents=Contents(Mark(3), UNSEEN)))
+
+    assert found is not None
+    assert found.state.table == ORDERS
+    assert find(replace(lake(ID_N), contents=Contents(Mark(3), "another"))) is None
+
+
+def test_a_table_that_lost_a_column_is_not_copied() -> None:
+    whole = lake(ID_N)
+    without = {"id": "c1"}
+
+    assert find(whole) is not None
+    assert find(replace(whole, columns={"id": "int"}, column_ids=without)) is None
+
+
+@pytest.fixture
+def target() -> MemoryTarget:
+    return MemoryTarget(evaluate=str)
+
+
+def load(target: MemoryTarget, lacks: str = "") -> OldTable:
+    """Load the lake table of the old name."""
+    rows = WholeRows([SourceRow({"id": 1, "n": 10}), SourceRow({"id": 2, "n": 20})])
+    change = TableChange(
+        table="shop.orders",
+        owner=Owner("shop", IDENTITY, NAME),
+        before=None,
+        mark=Mark(3),
+        stop="",
+        columns={"id": "int", "n": "int"},
+        key=("id",),
+        evolution=Evolution(),
+        fields={1: "id", 2: "n"},
+        rows=rows,
+        follows=ORDERS,
+        lacks=lacks,
+    )
+    target.commit(change)
+    old = target.read_state("shop.orders")
+    assert old is not None
+    return OldTable(NAME, "shop.orders", old)
+
+
+def copy(target: MemoryTarget, old: OldTable, before: TargetState | None = None) -> TargetState:
+    made: Any = SimpleNamespace(
+        copy=lambda name, *_, **__: [SourceRow(row) for row in target.tables[name].read()]
+    )
+    owner = Owner("shop", IDENTITY, NEW)
+    return copy_rows(Lake(target, made), old, owner, "shop.new", before)
+
+
+@pytest.mark.parametrize("lacks", ["", CHANGES_ONLY])
+def test_the_new_table_has_what_the_old_one_has_and_lacks_what_that_lacks(
+    target: MemoryTarget, lacks: str
+) -> None:
+    old = load(target, lacks)
+
+    copied = copy(target, old)
+
+    assert target.tables["shop.new"].read() == target.tables["shop.orders"].read()
+    assert (copied.applied, copied.table, copied.key) == (Mark(3), ORDERS, ("id",))
+    assert (copied.fields, copied.lacks_rows) == (old.state.fields, bool(lacks))
+
+
+def test_a_copy_that_was_killed_before_its_rows_is_repeated(target: MemoryTarget) -> None:
+    old = load(target)
+
+    def die() -> None:
+        raise RuntimeError("killed")
+
+    target.interrupt = die
+    with pytest.raises(RuntimeError):
+        copy(target, old)
+    target.interrupt = lambda: None
+    before = target.read_state("shop.new")
+    assert before is not None
+    assert before.is_empty
+
+    assert copy(target, old, before).applied == Mark(3)
+    assert len(target.tables["shop.new"].rows) == 2
+
+
+def test_an_old_table_that_changed_meanwhile_is_a_conflict(target: MemoryTarget) -> None:
+    old = load(target)
+    target.tables["shop.orders"].contents = Contents(Mark(4), ORDERS)
+
+    with pytest.raises(TargetConflictError):
+        copy(target, old)

@@ -7,8 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_binlog.spark.plan.planner import TablePlan, plan_table
 from airflow_provider_binlog.spark.plan.table_log import TableLog
-from airflow_provider_binlog.spark.target.mark import Contents, Mark
-from airflow_provider_binlog.spark.target.state import ENDED, FIELDS, KEY, TABLE_ID, TargetState
+from airflow_provider_binlog.spark.target.state import (
+    ENDED,
+    FIELDS,
+    KEY,
+    TABLE_ID,
+    Contents,
+    Mark,
+    TargetState,
+)
 from airflow_provider_binlog.table_options import TableOptions
 from tests.unit.spark.plans import NAME, ORDERS, manifest, schema, table
 

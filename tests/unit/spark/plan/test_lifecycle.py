@@ -15,7 +15,7 @@ from airflow_provider_binlog.spark.plan.lifecycle import (
     find_replacement,
 )
 from airflow_provider_binlog.spark.plan.table_log import TableLog
-from airflow_provider_binlog.spark.target.mark import Mark
+from airflow_provider_binlog.spark.target.state import Mark
 from tests.unit.spark.plans import NAME, ORDERS, manifest, statement, table
 
 if TYPE_CHECKING:

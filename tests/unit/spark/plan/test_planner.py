@@ -25,7 +25,7 @@ from airflow_provider_binlog.schema import (
     UnknownDefault,
 )
 from airflow_provider_binlog.spark.target.delta.table import find_missing
-from airflow_provider_binlog.spark.target.mark import Contents, Mark
+from airflow_provider_binlog.spark.target.state import Contents, Mark
 from tests.unit.spark.plan.table_plans import ID_N, NEW, lake, plan, segment, stop
 from tests.unit.spark.plans import NAME, ORDERS, column, manifest, schema, statement, table
 from tests.unit.spark.staged_changes import LOG

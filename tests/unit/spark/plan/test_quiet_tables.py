@@ -19,8 +19,14 @@ from airflow_provider_binlog.schema import (
     SetKey,
     TruncateTable,
 )
-from airflow_provider_binlog.spark.target.mark import NOTHING, Contents, Mark
-from airflow_provider_binlog.spark.target.state import FIELDS, KEY, TABLE_ID
+from airflow_provider_binlog.spark.target.state import (
+    FIELDS,
+    KEY,
+    NOTHING,
+    TABLE_ID,
+    Contents,
+    Mark,
+)
 from tests.unit.spark.plan.table_plans import ID_N, NEW, lake, plan, quiet, segment, stop
 from tests.unit.spark.plans import NAME, ORDERS, column, manifest, schema, statement, table
 

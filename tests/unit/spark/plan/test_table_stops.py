@@ -17,7 +17,7 @@ from airflow_provider_binlog.schema import (
     RewriteRows,
     TruncateTable,
 )
-from airflow_provider_binlog.spark.target.mark import Mark
+from airflow_provider_binlog.spark.target.state import Mark
 from tests.unit.spark.plan.table_plans import ID_N, lake, plan, quiet, segment, stop
 from tests.unit.spark.plans import NAME, ORDERS, column, manifest, schema, statement, table
 

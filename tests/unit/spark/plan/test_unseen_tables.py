@@ -13,7 +13,6 @@ from airflow_provider_binlog.schema import TableState
 from airflow_provider_binlog.spark.plan.planner import TablePlan, plan_table
 from airflow_provider_binlog.spark.plan.table_log import TableLog
 from airflow_provider_binlog.spark.reload.plan import Reload, plan_reload
-from airflow_provider_binlog.spark.target.mark import Contents, Mark
 from airflow_provider_binlog.spark.target.properties import announce_fills
 from airflow_provider_binlog.spark.target.state import (
     FIELDS,
@@ -21,6 +20,8 @@ from airflow_provider_binlog.spark.target.state import (
     SNAPSHOT,
     TABLE_ID,
     UNSEEN,
+    Contents,
+    Mark,
     TargetState,
 )
 from airflow_provider_binlog.table_options import TableOptions

@@ -26,8 +26,7 @@ from airflow_provider_binlog.spark.reload.plan import (
     is_overtaken,
     plan_reload,
 )
-from airflow_provider_binlog.spark.target.mark import Contents, Mark
-from airflow_provider_binlog.spark.target.state import FIELDS, KEY, TABLE_ID, UNSEEN
+from airflow_provider_binlog.spark.target.state import FIELDS, KEY, TABLE_ID, UNSEEN, Contents, Mark
 from tests.unit.spark.plan.snapshots import LOW, snapshot
 from tests.unit.spark.plan.table_plans import ID_N, lake
 from tests.unit.spark.plans import NAME, ORDERS, column, manifest, schema, statement, table

@@ -12,19 +12,18 @@ from airflow_provider_binlog.position import Position
 from airflow_provider_binlog.schema import CreateTable, DropTable, RenameTable
 from airflow_provider_binlog.snapshot_manifest import snapshot_path
 from airflow_provider_binlog.spark.job.report import TableReport
-from airflow_provider_binlog.spark.merge.coverage import (
+from airflow_provider_binlog.spark.merge.lake_table import (
+    LakeTable,
     check_named,
     find_coverage,
     find_snapshot_hold,
 )
-from airflow_provider_binlog.spark.merge.lake_table import LakeTable
 from airflow_provider_binlog.spark.merge.progress import Progress, TableProgress
 from airflow_provider_binlog.spark.merge.survey import StagedLog
 from airflow_provider_binlog.spark.plan.planner import plan_table
 from airflow_provider_binlog.spark.plan.table_log import TableLog
 from airflow_provider_binlog.spark.reload.table_reload import find_reload
-from airflow_provider_binlog.spark.target.mark import Contents, Mark
-from airflow_provider_binlog.spark.target.state import WITHOUT_BEGINNING, Hold
+from airflow_provider_binlog.spark.target.state import WITHOUT_BEGINNING, Contents, Hold, Mark
 from airflow_provider_binlog.staging.paths import Snapshots
 from airflow_provider_binlog.table_options import TableOptions
 from tests.unit.spark.history import IDENTITY

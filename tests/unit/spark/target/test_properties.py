@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_provider_binlog.errors import MergeError
-from airflow_provider_binlog.spark.target.mark import NOTHING, Contents
 from airflow_provider_binlog.spark.target.properties import Owner, check_owner
-from airflow_provider_binlog.spark.target.state import TargetState
+from airflow_provider_binlog.spark.target.state import NOTHING, Contents, TargetState
 from tests.unit.spark.history import IDENTITY
 
 if TYPE_CHECKING:

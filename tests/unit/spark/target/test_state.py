@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_binlog.errors import MergeError
-from airflow_provider_binlog.spark.target.mark import Mark
+from airflow_provider_binlog.errors import FormatError, MergeError
 from airflow_provider_binlog.spark.target.state import (
+    NOTHING,
     PROPERTY,
     Hold,
+    Mark,
     hold_property,
     live_property,
     read_fields,
@@ -17,6 +18,7 @@ from airflow_provider_binlog.spark.target.state import (
 )
 
 STALE = Hold("stale", "a conversion", "log.000001:4", since="2026-11-23")
+IN_ORDER = [NOTHING, Mark(0, 1), Mark(7), Mark(7, 1), Mark(7, 12), Mark(8), Mark(10)]
 
 
 def test_a_hold_is_effective_at_its_mark_alone() -> None:
@@ -62,3 +64,20 @@ def test_a_key_that_was_edited_is_refused(value: str) -> None:
 def test_fields_that_were_edited_are_refused(value: str) -> None:
     with pytest.raises(MergeError, match=r"edited.*property=binlog\.any"):
         read_fields(value, PROPERTY_NAME)
+
+
+def test_marks_are_ordered_as_the_log() -> None:
+    shuffled = [*IN_ORDER[3:], *IN_ORDER[:3]]
+
+    assert sorted(shuffled) == IN_ORDER
+
+
+@pytest.mark.parametrize("mark", IN_ORDER)
+def test_text_is_parsed_again(mark: Mark) -> None:
+    assert Mark.parse(str(mark)) == mark
+
+
+@pytest.mark.parametrize("text", ["", "-1", "7.", ".7", "7.1.1", " 7", "\u0667", "x", "1e3"])
+def test_other_text_is_refused(text: str) -> None:
+    with pytest.raises(FormatError, match="applied mark"):
+        Mark.parse(text)

@@ -13,7 +13,7 @@ from airflow_provider_binlog.spark.target.delta.log import (
     mark_of,
     transaction_version,
 )
-from airflow_provider_binlog.spark.target.mark import NOTHING, Contents, Mark
+from airflow_provider_binlog.spark.target.state import NOTHING, Contents, Mark
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -15,8 +15,7 @@ from airflow_provider_binlog.spark.target.delta.table import (
     needed_features,
     supported_features,
 )
-from airflow_provider_binlog.spark.target.mark import NOTHING, Contents
-from airflow_provider_binlog.spark.target.state import TargetState
+from airflow_provider_binlog.spark.target.state import NOTHING, Contents, TargetState
 from airflow_provider_binlog.table_options import TableRules
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from pyspark.errors import PySparkException
 
 from airflow_provider_binlog.errors import TargetConflictError
 from airflow_provider_binlog.spark.target.iceberg.catalog import IcebergLake
-from airflow_provider_binlog.spark.target.mark import Mark
 from airflow_provider_binlog.spark.target.spark_target import Applied
+from airflow_provider_binlog.spark.target.state import Mark
 from airflow_provider_binlog.table_options import TableRules
 
 if TYPE_CHECKING:

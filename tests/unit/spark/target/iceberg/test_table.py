@@ -18,8 +18,7 @@ from airflow_provider_binlog.spark.target.iceberg.table import (
     commit_properties,
     find_contents,
 )
-from airflow_provider_binlog.spark.target.mark import NOTHING, Contents, Mark
-from airflow_provider_binlog.spark.target.state import COPIED, TABLE_ID
+from airflow_provider_binlog.spark.target.state import COPIED, NOTHING, TABLE_ID, Contents, Mark
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
