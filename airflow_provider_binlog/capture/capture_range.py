@@ -94,6 +94,7 @@ def open_server_schemas(log_range: LogRange, source: BlockStream) -> ServerSchem
         read_server_tables=request.read_server_tables,
         wants_defaults=request.wants_defaults,
         named=log_range.changes,
+        tables=log_range.server_tables,
     )
 
 

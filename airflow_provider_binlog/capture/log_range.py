@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.schema import TableName
     from airflow_provider_binlog.schema_history.partial_schemas import TrackedSchemas
     from airflow_provider_binlog.schema_history.statements import LoggedChange, ServerTablesReader
+    from airflow_provider_binlog.transport.server.information_schema import ServerTables
 
 
 @dataclass(frozen=True)
@@ -119,6 +120,7 @@ class LogRange:
         changes: What statements did to schemas up to `changes_stop`, in log order, where that is
             known already.
         changes_stop: A position at or after the stop; None for the stop.
+        server_tables: The tables of information_schema at `changes_stop`, in place of a server.
     """
 
     request: ExtractRequest
@@ -129,6 +131,7 @@ class LogRange:
     schemas: TrackedSchemas | None = None
     changes: Sequence[LoggedChange] = ()
     changes_stop: Position | None = None
+    server_tables: ServerTables | None = None
 
 
 _INTERVAL_SECONDS = 5.0

@@ -124,14 +124,7 @@ def stage_planned(
 
     plan = load_plan(store, source, plan_id)
     _check_log(log, plan, number, run)
-    return stage_sub_range(
-        plan,
-        number,
-        log,
-        store,
-        read_server_tables=log.read_server_tables,
-        on_progress=on_progress,
-    )
+    return stage_sub_range(plan, number, log, store, on_progress=on_progress)
 
 
 def _check_log(log: Log, plan: BacklogPlan, number: int, run: str) -> None:

@@ -323,7 +323,7 @@ def joined(known: PartialSchema, shown: PartialSchema) -> PartialSchema:
     if [fold_name(name) for name in known.names] != [fold_name(name) for name in shown.names]:
         return known
     pairs = zip(known.columns, shown.columns, strict=True)
-    columns = tuple(mine._replace(facts=mine.facts.joined(its.facts)) for mine, its in pairs)
+    columns = tuple(replace(mine, facts=mine.facts.joined(its.facts)) for mine, its in pairs)
     return replace(known, columns=columns)
 
 

@@ -171,7 +171,7 @@ def assume_visibility(schema: PartialSchema) -> PartialSchema:
     Only the order of the columns depends on it: the next row shows it.
     """
     columns = (
-        column._replace(facts=replace(column.facts, visible=index > 0))
+        replace(column, facts=replace(column.facts, visible=index > 0))
         if same(column.name, _GENERATED_KEY)
         else column
         for index, column in enumerate(schema.columns)
@@ -200,7 +200,7 @@ def _changed(column: PartialColumn, change: _Change | None) -> PartialColumn | N
     if isinstance(change, ChangeColumn):
         return PartialColumn(change.name, facts_of(change.definition), field=column.field)
     if isinstance(change, RenameColumn):
-        return column._replace(name=change.name)
+        return replace(column, name=change.name)
     return column if change is None else None
 
 
@@ -241,14 +241,14 @@ def _converted(column: PartialColumn, charset: str | None) -> PartialColumn:
     if not known_text and facts.data_type not in (None, "enum", "set"):
         return column
     if facts.data_type in ("enum", "set"):
-        return column._replace(facts=replace(facts, charset=charset))
+        return replace(column, facts=replace(facts, charset=charset))
     if facts.charset == "binary":
         return column
-    return column._replace(facts=replace(facts, charset=charset, octets=None, data_type=None))
+    return replace(column, facts=replace(facts, charset=charset, octets=None, data_type=None))
 
 
 def _not_null(column: PartialColumn) -> PartialColumn:
-    return column._replace(facts=replace(column.facts, nullable=False, default=None))
+    return replace(column, facts=replace(column.facts, nullable=False, default=None))
 
 
 def _without_defaults(
@@ -266,7 +266,7 @@ def _without_defaults(
         )
     }
     return [
-        column._replace(facts=replace(column.facts, default=None, visible=None))
+        replace(column, facts=replace(column.facts, default=None, visible=None))
         if fold_name(column.name) in changed
         else column
         for column in columns

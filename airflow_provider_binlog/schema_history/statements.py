@@ -31,6 +31,7 @@ from airflow_provider_binlog.sql.ddl import (
 )
 from airflow_provider_binlog.sql.definitions import Opaque, RewriteRows
 from airflow_provider_binlog.sql.statement_types import StatementType
+from airflow_provider_binlog.transport.server.information_schema import ServerTables
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.schema import TableName
     from airflow_provider_binlog.sql.columns import PartialSchema
     from airflow_provider_binlog.transport.block_stream import BlockStream
-    from airflow_provider_binlog.transport.server.information_schema import ServerTables
 
 
 class LoggedChange(NamedTuple):
@@ -171,6 +171,7 @@ class ServerSchemas:
         read_server_tables: ServerTablesReader | None,
         wants_defaults: bool = False,
         named: Iterable[LoggedChange] = (),
+        tables: ServerTables | None = None,
     ) -> None:
         """Note what to query; nothing is queried yet.
 
@@ -181,16 +182,18 @@ class ServerSchemas:
             read_server_tables: None where there is no server: then the log must say it all.
             wants_defaults: Whether the defaults of all tables' columns are queried.
             named: Statements before `since` that are known already, in log order.
+            tables: The tables at `since` as they were queried before, in place of a server.
         """
         self.since = since
         self.failure: BinlogError | None = None
-        self.has_server = self.can_gain = read_server_tables is not None
+        self.has_server = self.can_gain = bool(read_server_tables or tables)
         self.wants_defaults = wants_defaults
         self._source = source
         self._captured = captured
         self._read_server_tables = read_server_tables
         self._read_up_to = since
-        self._tables: ServerTables | None = None
+        self._tables = tables
+        self._wanted: set[TableName] = set()
         # The last statement that names a table, or all of a database; under "" one that cannot be
         # read, which may name any.
         self._named: dict[TableName, tuple[Position, str]] = {}
@@ -206,6 +209,20 @@ class ServerSchemas:
         """Whether the table was system-versioned when the server was queried; False before that."""
         return self._tables is not None and name in self._tables.versioned
 
+    def queried(self) -> ServerTables | None:
+        """Return what was queried, as it holds at `since`; None where there is no server."""
+        if self._tables is None and not self.has_server:
+            return None
+        tables = self._tables or ServerTables(self.since, {})
+        shown, refused = {}, {}
+        for name in self._wanted | tables.versioned:
+            schema = self._show(tables, name, self.since)
+            if isinstance(schema, Undeterminable):
+                refused[name] = schema.reason
+            else:
+                shown[name] = schema
+        return ServerTables(self.since, shown, tables.versioned, refused)
+
     def find(self, name: TableName, at: Position) -> PartialSchema | Undeterminable:
         """Return the schema that a table had at a row.
 
@@ -219,16 +236,20 @@ class ServerSchemas:
         tables = self._tables
         if tables is None or at.coordinates >= tables.position.coordinates:
             tables = self._tables = self._query_server()
+        self._wanted.add(name)
+        return self._show(tables, name, at)
+
+    def _show(
+        self, tables: ServerTables, name: TableName, at: Position
+    ) -> PartialSchema | Undeterminable:
         for named in (name, (name[0], ""), ("", "")):
             position, reason = self._named.get(named, (None, ""))
-            if position is not None and position.coordinates > at.coordinates:
+            if position is not None and position.coordinates >= at.coordinates:
                 return Undeterminable(reason)
         if (table := tables.tables.get(name)) is not None:
             return table
         if (why := tables.refused.get(name)) is not None:
-            return Undeterminable(
-                f"its columns are unknown, since the server refuses a SELECT from it: {why}"
-            )
+            return Undeterminable(why)
         return Undeterminable(
             "it is not in the server's information_schema: it was dropped or renamed since, or the "
             "account has no SELECT on it"

@@ -13,11 +13,12 @@ documentation, Data Types.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.errors import UnsupportedError
 from airflow_provider_binlog.names import fold_name
 from airflow_provider_binlog.position import Flavor
+from airflow_provider_binlog.schema import Default  # noqa: TC001  `from_json` evaluates it.
 from airflow_provider_binlog.sql.lexer import (
     ORACLE,
     REAL_AS_FLOAT,
@@ -32,7 +33,6 @@ from airflow_provider_binlog.sql.lexer import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from airflow_provider_binlog.schema import Default
     from airflow_provider_binlog.sql.lexer import Session, Word
 
 INTEGERS = {"tinyint": 1, "smallint": 2, "mediumint": 3, "int": 4, "bigint": 8}
@@ -354,7 +354,8 @@ class Facts:
 UNKNOWN = Facts()
 
 
-class PartialColumn(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class PartialColumn:
     """A column as far as it is known.
 
     Attributes:

@@ -153,9 +153,8 @@ def stage_backlog(
     planned = plan(happened, source, store, **arguments)
     numbers = list(range(len(planned.sub_ranges)))
     for number in reversed(numbers) if backwards else numbers:
-        reader = arguments.get("read_server_tables")
-        staged = stage_sub_range(planned, number, source, store, read_server_tables=reader)
-        again = stage_sub_range(planned, number, source, store, read_server_tables=reader)
+        staged = stage_sub_range(planned, number, source, store)
+        again = stage_sub_range(planned, number, source, store)
         assert again == staged
     manifest = commit_backlog(planned, store, created_by="a test")
     assert commit_backlog(planned, store, created_by="a retry") == manifest
@@ -193,6 +192,46 @@ def test_sub_ranges_are_what_one_extract_of_the_whole_gives(happened: Range) -> 
     minimal = next(table for table in joined.manifest.tables if table.table == "t")
     assert len(minimal.images) > 2
     assert len({part.path for table in joined.manifest.tables for part in table.parts}) > 4
+
+
+def test_what_information_schema_showed_the_plan_is_what_sub_ranges_have(
+    database: Database,
+) -> None:
+    before = database.query("SELECT @@GLOBAL.binlog_row_metadata")[0][0]
+    database.execute(
+        "CREATE TABLE old (id INT PRIMARY KEY, a INT DEFAULT 7, b INT AS (a + 1) STORED)",
+        "CREATE TABLE lost (id INT PRIMARY KEY)",
+        "SET GLOBAL binlog_row_metadata = MINIMAL",
+        "FLUSH BINARY LOGS",
+    )
+    start = end_of(database.server)
+    try:
+        database.execute(
+            "INSERT INTO old (id) VALUES (1)",
+            "INSERT INTO lost VALUES (1)",
+            "FLUSH BINARY LOGS",
+            "INSERT INTO old (id) VALUES (2)",
+            "INSERT INTO lost VALUES (2)",
+        )
+    finally:
+        database.execute(f"SET GLOBAL binlog_row_metadata = {before}")
+    happened = Range(database, start, end_of(database.server))
+    # The plan sees that it is named after the range; the sub-ranges have it from the plan.
+    database.execute("ALTER TABLE lost ADD COLUMN a INT")
+    settings: dict[str, Any] = {
+        "on_table_error": OnTableError.QUARANTINE,
+        "read_server_tables": tables_reader(database.server),
+        "wants_defaults": True,
+    }
+    whole = stage(live(database.server), happened, **settings)
+
+    joined = stage_backlog(happened, live(database.server), **settings)
+
+    assert plain(joined) == plain(whole)
+    assert [table.table for table in joined.manifest.quarantined] == ["lost"]
+    old = next(table for table in joined.manifest.tables if table.table == "old")
+    assert old.state.schema is not None
+    assert [field.generated for field in old.state.schema.fields] == [False, False, True]
 
 
 def test_a_sub_range_has_so_many_bytes_of_log(happened: Range) -> None:

@@ -23,6 +23,6 @@ def server_column(name: str, data_type: str = "int", **facts: Any) -> PartialCol
 def server_table(*columns: PartialColumn) -> PartialSchema:
     """Return a table whose primary key is its first column, which is NOT NULL."""
     first, *others = columns
-    keyed = first._replace(facts=replace(first.facts, nullable=False))
+    keyed = replace(first, facts=replace(first.facts, nullable=False))
     key = Key(((first.name, 0),), primary=True, others=False)
     return PartialSchema((keyed, *others), key)

@@ -89,8 +89,8 @@ def _check_chain(plan: BacklogPlan, staged: Sequence[Manifest]) -> None:
         )
         if not fits:
             raise ManifestError(
-                "a sub-range of the backlog ended otherwise than it was planned: the log, or the "
-                "server's information_schema, is not what it was; plan the backlog again",
+                "a sub-range of the backlog ended otherwise than it was planned: the log is not "
+                "what it was; plan the backlog again",
                 number=number - 1,
                 stop=before.stop,
             )

@@ -4,8 +4,9 @@
 
 A sub-range starts at the beginning of a binlog file, where no transaction is open. What it has from
 the log before it is in the plan: the tables and their schemas, the XA transactions in doubt, the
-executed GTIDs. What takes a reading of the whole range is there as
-well: its DDL statements.
+executed GTIDs. What takes a reading of the whole range is there as well: its DDL statements, and
+the tables of information_schema that its rows need. The sub-ranges do not query a server, which has
+other tables by then, and which files lack.
 """
 
 # ruff: noqa: TC001  `from_json` evaluates the types of fields.
@@ -34,9 +35,11 @@ from airflow_provider_binlog.position import Position, SourceIdentity
 from airflow_provider_binlog.schema import TableName, TableState
 from airflow_provider_binlog.schema_history.statements import LoggedChange, changes_of
 from airflow_provider_binlog.schema_history.tables import NO_TABLE, NoTable, TableLookup
+from airflow_provider_binlog.sql.columns import PartialSchema
 from airflow_provider_binlog.staging.object_store import ObjectStore
 from airflow_provider_binlog.staging.paths import backlog_folder, backlogs_folder, manifest_name
 from airflow_provider_binlog.stored_json import StoredFormat, stored_as
+from airflow_provider_binlog.transport.server.information_schema import ServerTables
 
 FORMAT = StoredFormat("airflow-provider-binlog/backlog", 1, "the plan of a backlog")
 
@@ -51,6 +54,35 @@ class NamedTable:
     database: str
     table: str
     state: TableState | None
+
+
+@dataclass(frozen=True)
+class ServerTable:
+    """A table of information_schema at the stop of the range; see `ServerTables`.
+
+    Attributes:
+        database, table: Its name.
+        schema: Its columns and its key; None where they are unknown, or there is no such table.
+        is_versioned: Whether it keeps previous rows.
+        unknown: Why its columns are unknown; None where they are not, or there is no such table.
+    """
+
+    database: str
+    table: str
+    schema: PartialSchema | None
+    is_versioned: bool
+    unknown: str | None
+
+    @classmethod
+    def of(cls, tables: ServerTables | None) -> tuple[ServerTable, ...] | None:
+        """Return the tables that were queried; None where there was no server."""
+        if tables is None:
+            return None
+        names = sorted(tables.tables.keys() | tables.refused.keys() | tables.versioned)
+        return tuple(
+            cls(*name, tables.tables.get(name), name in tables.versioned, tables.refused.get(name))
+            for name in names
+        )
 
 
 @dataclass(frozen=True)
@@ -99,6 +131,7 @@ class BacklogPlan:
         files: The range's files, in order.
         statements: Its DDL statements.
         sub_ranges: In order; each stops where the next one starts.
+        server_tables: Tables of information_schema; None where the plan had no server.
     """
 
     source_name: str
@@ -119,6 +152,7 @@ class BacklogPlan:
     files: tuple[str, ...]
     statements: tuple[DdlStatement, ...]
     sub_ranges: tuple[SubRange, ...]
+    server_tables: tuple[ServerTable, ...] | None
 
     @cached_property
     def id(self) -> str:
@@ -188,6 +222,18 @@ class BacklogPlan:
             for each in self.statements
         )
         return tuple(change for each in statements for change in changes_of(each))
+
+    def find_server_tables(self) -> ServerTables | None:
+        """Return the tables of information_schema; None where the plan had no server."""
+        if self.server_tables is None:
+            return None
+        by_name = {(each.database, each.table): each for each in self.server_tables}
+        return ServerTables(
+            self.stop,
+            {name: table.schema for name, table in by_name.items() if table.schema is not None},
+            frozenset(name for name, table in by_name.items() if table.is_versioned),
+            {name: table.unknown for name, table in by_name.items() if table.unknown is not None},
+        )
 
     def encode(self) -> bytes:
         """Return the plan as it is stored; see `stored_json`."""

@@ -9,6 +9,7 @@ from airflow_provider_binlog.capture.backlog.plan import (
     BacklogPlan,
     DdlStatement,
     NamedTable,
+    ServerTable,
     SubRange,
 )
 from airflow_provider_binlog.capture.capture_range import RangeSink, open_server_schemas, read_range
@@ -67,6 +68,7 @@ def plan_backlog(log_range: LogRange, source: BlockStream, *, target_bytes: int)
             if changes_of(each)
         ),
         sub_ranges=sink.finished(),
+        server_tables=ServerTable.of(server.queried()),
     )
 
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.capture.backlog.plan import BacklogPlan
     from airflow_provider_binlog.capture.log_range import Progress
-    from airflow_provider_binlog.schema_history.statements import ServerTablesReader
     from airflow_provider_binlog.schema_history.tables import TableLookup
     from airflow_provider_binlog.staging.object_store import ObjectStore
     from airflow_provider_binlog.transport.block_stream import BlockStream
@@ -33,7 +32,6 @@ def stage_sub_range(
     source: BlockStream,
     store: ObjectStore,
     *,
-    read_server_tables: ServerTablesReader | None = None,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> Manifest:
     """Return what a sub-range is staged as; what an earlier try has finished is kept.
@@ -47,7 +45,6 @@ def stage_sub_range(
     log, sub_range = ManifestLog(store, plan.source_name), plan.sub_ranges[number]
     request = replace(
         plan.request(sub_range.start, plan.stop_of(number)),
-        read_server_tables=read_server_tables,
         bytes_total=sub_range.bytes,
         on_progress=on_progress,
         sub_range=f"{plan.id}/{number}",
@@ -63,6 +60,7 @@ def stage_sub_range(
         _schemas_at(plan, number, before),
         plan.changes,
         plan.stop,
+        plan.find_server_tables(),
     )
     manifest = capture_range(log_range, source, store)
     store.write(result_key(plan, number), manifest.encode())

@@ -87,7 +87,8 @@ class ServerTables:
         tables: By database and name. A wanted table that is neither among them nor refused does
             not exist there, as far as the account sees.
         versioned: Those of them that keep previous rows too, `WITH SYSTEM VERSIONING`.
-        refused: Why a wanted table cannot be read from: a privilege is missing, or it is broken.
+        refused: Why the columns of a wanted table are not among them: a privilege is missing, or
+            the table is broken.
     """
 
     position: Position
@@ -126,7 +127,10 @@ def read_server_tables(connection: Connection, wanted: Callable[[str, str], bool
                     if error.retryable:
                         raise
                     # It may not be read, or is broken, or its database was dropped just now.
-                    refused[name] = str(error.args[0])
+                    refused[name] = (
+                        "its columns are unknown, since the server refuses a SELECT from it: "
+                        f"{error.args[0]}"
+                    )
         else:
             raise TableLockedError("tables are created and dropped too fast to be listed")
         position = log_end(connection)
