@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from airflow_provider_binlog.capture.backlog.sub_range import find_result
+from airflow_provider_binlog.capture.backlog.sub_ranges import find_result
 from airflow_provider_binlog.changes import IMAGE
 from airflow_provider_binlog.errors import ConflictError, ManifestError
 from airflow_provider_binlog.schema import QuarantineTable
