@@ -11,7 +11,6 @@ import pytest
 
 from airflow_provider_binlog.spark.target import sql as merge_sql
 from airflow_provider_binlog.spark.target.iceberg import catalog as iceberg
-from airflow_provider_binlog.spark.target.iceberg import catalog as iceberg_columns
 from airflow_provider_binlog.spark.target.iceberg.catalog import copy_column
 from airflow_provider_binlog.spark.target.iceberg.table import load_table
 from airflow_provider_binlog.spark.target.properties import Owner, key_property
@@ -303,13 +302,13 @@ def test_rows_that_come_while_a_column_is_copied_are_not_lost(
 
     def load(session: Any, target: str) -> Any:
         loads.append(target)
-        # Before the copy, after it, and after the swap.
-        if len(loads) == 2 + swapped:
+        # For its dependants, before the copy, after it, and after the swap.
+        if len(loads) == 3 + swapped:
             session.sql(f"INSERT INTO {target} (id) VALUES (9)")
         return load_table(session, target)
 
     with monkeypatch.context() as patch:
-        patch.setattr(iceberg_columns, "load_table", load)
+        patch.setattr(iceberg, "load_table", load)
         report = workplace.try_merge()
     assert "while a column was copied" in str(report.tables[0].error)
     assert report.tables[0].retryable
