@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from airflow_provider_binlog.schema import Default
 from airflow_provider_binlog.spark.target import sql as merge_sql
 from airflow_provider_binlog.spark.target.iceberg import catalog as iceberg
 from airflow_provider_binlog.spark.target.iceberg.catalog import copy_column
@@ -423,3 +425,19 @@ def test_a_column_that_something_in_the_lake_depends_on_cannot_be_dropped(
         session.sql(f"ALTER TABLE {target} CLUSTER BY NONE")
     workplace.merge()
     workplace.check(table)
+
+
+def test_a_column_that_was_just_added_is_of_the_key(workplace: Workplace) -> None:
+    """What old rows hold in it is not in the lake yet when they are matched by it."""
+    added = replace(INT, default=Default("0"), initial=0)
+    source = workplace.new_source()
+    table = source.create(workplace.database, "t", {"id": INT, "n": BIGINT}, ("id",))
+    for id_ in (1, 2, 3):
+        table.insert(id=id_, n=10)
+    workplace.follow(table)
+
+    table.alter("ADD g", {"g": added, "id": INT, "n": BIGINT}, g=0)
+    table.alter("key", dict(table.types), key=("g", "id"))
+    table.update((0, 1), g=16)
+    table.update((0, 2), n=20)
+    workplace.follow(table, in_order=False)

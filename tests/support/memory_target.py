@@ -186,7 +186,8 @@ def write_rows(
         return rows, Commit(len(rows), 0, None, table.version + 1)
     filled = {ids[name]: evaluate(sql) for name, sql in change.evolution.filled.items()}
     key = [ids[name] for name in changes.key]
-    by_key = {tuple(row.get(id_) for id_ in key): row | filled for row in table.rows}
+    old_rows = [row | filled for row in table.rows]
+    by_key = {tuple(row.get(id_) for id_ in key): row for row in old_rows}
     counts = {"inserted": 0, "updated": 0, "deleted": 0}
     groups = changes.groups if isinstance(changes, KeyedRows) else ()
     for row in changes.rows:

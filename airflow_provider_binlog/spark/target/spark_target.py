@@ -329,7 +329,8 @@ class TableCommit:
             return done and replace(done, inserted=changes.rows.upserts)
         key, rows = changes.key, changes.rows
         first, type_ = quote_identifier(key[0]), self.change.columns[key[0]]
-        range_ = condition(f"t.{first}", type_, rows.intervals) or None
+        is_old = key[0] not in filled
+        range_ = (condition(f"t.{first}", type_, rows.intervals) or None) if is_old else None
         keyed = changes if isinstance(changes, KeyedRows) else None
         statement = merge_sql.merge(
             table,

@@ -50,7 +50,9 @@ def merge(
     """
     filled = filled or {}
     equals = "<=>" if nullable else "="
-    conditions = [f"t.{quote_identifier(columns[i])} {equals} s.{source_column(i)}" for i in key]
+    # A column that was just added is NULL in the target's rows until this statement fills it.
+    held_keys = [(i, filled.get(columns[i], f"t.{quote_identifier(columns[i])}")) for i in key]
+    conditions = [f"{value} {equals} s.{source_column(i)}" for i, value in held_keys]
     if range_ is not None:
         conditions.append(f"({range_})")
     names = [quote_identifier(name) for name in columns]
