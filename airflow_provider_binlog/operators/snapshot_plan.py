@@ -299,7 +299,7 @@ class BinlogSnapshotPlanOperator(RendersObjects, BaseOperator):
 def lake_tables(progress: Progress | None) -> LakeTables:
     """Return what the progress of a lake says of its tables; None before its first merge."""
     from airflow_provider_binlog.snapshot.needed import LakeTables
-    from airflow_provider_binlog.spark.reload.window import is_comparable, is_reached
+    from airflow_provider_binlog.spark.reload.plan import is_comparable, is_reached
 
     if progress is None:
         return LakeTables()

@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 
-from airflow_provider_binlog.spark.reload.window import find_first, is_reached
+from airflow_provider_binlog.spark.reload.plan import find_first, is_reached
 from airflow_provider_binlog.transport.server.status import replica_lag
 from tests.fixtures.mysql import execute
 from tests.integration.test_failover import TABLES, Capture, Pair, pair

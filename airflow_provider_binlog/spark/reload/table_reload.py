@@ -15,8 +15,15 @@ from typing import TYPE_CHECKING
 from airflow_provider_binlog.errors import MergeError
 from airflow_provider_binlog.names import fold_name
 from airflow_provider_binlog.spark.plan.planner import TablePlan
-from airflow_provider_binlog.spark.reload.plan import OVERTAKEN, Reload, is_overtaken, plan_reload
-from airflow_provider_binlog.spark.reload.window import find_first, is_comparable, is_reached
+from airflow_provider_binlog.spark.reload.plan import (
+    OVERTAKEN,
+    Reload,
+    find_first,
+    is_comparable,
+    is_overtaken,
+    is_reached,
+    plan_reload,
+)
 from airflow_provider_binlog.spark.staged.types import common_type, spark_type
 from airflow_provider_binlog.spark.target.properties import is_of_merges
 from airflow_provider_binlog.spark.target.state import NOTHING, Hold

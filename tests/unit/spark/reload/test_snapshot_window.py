@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from airflow_provider_binlog.position import Flavor, Position, SourceIdentity
-from airflow_provider_binlog.spark.reload.window import Order, find_first, find_order, is_reached
+from airflow_provider_binlog.spark.reload.plan import Order, find_first, find_order, is_reached
 from tests.unit.spark.plan.snapshots import snapshot
 from tests.unit.spark.plans import manifest, statement
 from tests.unit.spark.staged_changes import LOG
