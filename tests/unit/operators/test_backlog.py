@@ -120,6 +120,7 @@ def test_a_commit_skips_what_the_checkpoint_covers_already(
         captured_since=1,
         files=(),
         statements=(),
+        server_tables=None,
         sub_ranges=(),
     )
     store_plan(plan, store)
