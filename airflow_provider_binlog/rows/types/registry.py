@@ -369,8 +369,9 @@ def _hidden(arrow_type: pa.DataType, convert: Convert) -> _MakePlan:
 
     def plan(column: TableMapColumn, _reading: Reading) -> Plan:
         hidden = HIDDEN_TYPES[column.data_type or ""]
-        is_string = column.real_type == ColumnType.STRING
-        if is_string != bool(hidden.size) or (is_string and column.bytes_max != hidden.size):
+        # A type of fixed size is logged as BINARY, VECTOR as VARBINARY.
+        logged_as = ColumnType.STRING if hidden.size else ColumnType.VARCHAR
+        if column.real_type != logged_as or (hidden.size and column.bytes_max != hidden.size):
             raise FormatError(
                 "information_schema and the log disagree on the type of a column",
                 data_type=column.data_type,

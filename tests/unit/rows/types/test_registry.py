@@ -22,9 +22,9 @@ from airflow_provider_binlog.binlog.column_types import (
 )
 from airflow_provider_binlog.binlog.events.table_map import TableMapColumn
 from airflow_provider_binlog.changes import InvalidText, Policies, ZeroDates
-from airflow_provider_binlog.errors import UnsupportedError
+from airflow_provider_binlog.errors import FormatError, UnsupportedError
 from airflow_provider_binlog.position import Flavor
-from airflow_provider_binlog.rows.layout import nulls
+from airflow_provider_binlog.rows.layout import compile_layout, nulls
 from airflow_provider_binlog.rows.types import registry
 from airflow_provider_binlog.rows.types.registry import (
     HIDDEN_READERS,
@@ -38,6 +38,7 @@ from airflow_provider_binlog.rows.types.registry import (
 from airflow_provider_binlog.rows.values import Memory, Values
 from airflow_provider_binlog.spark.staged.types import spark_type
 from airflow_provider_binlog.sql.columns import parse_type
+from tests.unit.rows import wire
 
 # Metadata of some column of each type that has any.
 METADATA: dict[int, bytes] = {
@@ -152,3 +153,11 @@ def test_the_name_of_a_type_is_one_of_sql(logged: TableMapColumn) -> None:
 
     assert printed is not None
     assert logged.data_type or printed.name == NAMES.get(logged.real_type, printed.name)
+
+
+@pytest.mark.parametrize("data_type", sorted(HIDDEN_TYPES))
+def test_a_type_that_the_log_does_not_name_is_of_a_column_of_bytes(data_type: str) -> None:
+    column = replace(wire.column(ColumnType.LONG), data_type=data_type)
+
+    with pytest.raises(FormatError, match="disagree on the type"):
+        compile_layout(wire.table(column))
