@@ -369,9 +369,10 @@ def _hidden(arrow_type: pa.DataType, convert: Convert) -> _MakePlan:
 
     def plan(column: TableMapColumn, _reading: Reading) -> Plan:
         hidden = HIDDEN_TYPES[column.data_type or ""]
-        # A type of fixed size is logged as BINARY, VECTOR as VARBINARY.
-        logged_as = ColumnType.STRING if hidden.size else ColumnType.VARCHAR
-        if column.real_type != logged_as or (hidden.size and column.bytes_max != hidden.size):
+        # MariaDB logs a type of fixed size as BINARY, VECTOR as VARBINARY; MySQL has a VECTOR.
+        logged_as = (_T.STRING,) if hidden.size else (_T.VARCHAR, _T.VECTOR)
+        has_size = not hidden.size or column.bytes_max == hidden.size
+        if column.real_type not in logged_as or not has_size:
             raise FormatError(
                 "information_schema and the log disagree on the type of a column",
                 data_type=column.data_type,
