@@ -32,6 +32,7 @@ from airflow_provider_binlog.hooks.tasks import (
 from airflow_provider_binlog.limits import read_size
 from airflow_provider_binlog.operators.ranges import (
     RangeArguments,
+    RangeOperator,
     open_log,
     report_staged,
     warn_of_foreign_keys,
@@ -46,15 +47,9 @@ if TYPE_CHECKING:
     from airflow.sdk.definitions.xcom_arg import XComArg
 
     from airflow_provider_binlog.executors.job import Location
-    from airflow_provider_binlog.limits import Limits
-    from airflow_provider_binlog.sources.binlog_source import (
-        BeforeImagesChoice,
-        OnTableErrorChoice,
-    )
-    from airflow_provider_binlog.sources.state import Start
 
 
-class BinlogPlanOperator(RendersObjects, BaseOperator):
+class BinlogPlanOperator(RangeOperator):
     """Divide what lies between the checkpoint and the end of the log into sub-ranges.
 
     A :class:`BinlogSubRangeOperator` that is mapped over the sub-ranges stages them at the same
@@ -78,42 +73,10 @@ class BinlogPlanOperator(RendersObjects, BaseOperator):
         files after so many. A number, or a text such as ``"1 GiB"``.
     """
 
-    template_fields: Sequence[str] = (
-        "source",
-        "staging_path",
-        "tables",
-        "exclude",
-        "start",
-        "stop",
-    )
-    template_fields_renderers = dict.fromkeys(("source", "tables", "exclude", "start"), "json")
     ui_color = "#d8ecf3"
 
-    def __init__(
-        self,
-        *,
-        source: BinlogSource | Mapping[str, Any],
-        staging_path: str,
-        tables: Sequence[str],
-        exclude: Sequence[str] = (),
-        start: Start | XComArg | None = None,
-        stop: str | None = None,
-        before_images: BeforeImagesChoice = "key_changes",
-        on_table_error: OnTableErrorChoice = "quarantine",
-        limits: Limits | None = None,
-        target_bytes: int | str = "1 GiB",
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, *, target_bytes: int | str = "1 GiB", **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.source = source
-        self.staging_path = staging_path
-        self.tables = tables
-        self.exclude = exclude
-        self.start: Any = start
-        self.stop = stop
-        self.before_images = before_images
-        self.on_table_error = on_table_error
-        self.limits = limits
         self.target_bytes = target_bytes
 
     def execute(self, context: Context) -> list[dict[str, Any]]:

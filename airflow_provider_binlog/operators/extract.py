@@ -33,6 +33,7 @@ from airflow_provider_binlog.hooks.tasks import (
 )
 from airflow_provider_binlog.operators.ranges import (
     RangeArguments,
+    RangeOperator,
     open_log,
     report_staged,
     warn_of_foreign_keys,
@@ -49,17 +50,14 @@ if TYPE_CHECKING:
     from airflow.sdk.definitions.xcom_arg import XComArg
 
     from airflow_provider_binlog.capture import Extracted, ExtractRequest
-    from airflow_provider_binlog.limits import Limits
     from airflow_provider_binlog.sources.binlog_source import (
-        BeforeImagesChoice,
         BinlogSource,
-        OnTableErrorChoice,
     )
-    from airflow_provider_binlog.sources.state import Log, Start
+    from airflow_provider_binlog.sources.state import Log
     from airflow_provider_binlog.staging.object_store import ObjectStore
 
 
-class BinlogExtractOperator(RendersObjects, BaseOperator):
+class BinlogExtractOperator(RangeOperator):
     """Stage the changes between the checkpoint and the end of the log as Parquet files.
 
     The range stops where the log ends when the task starts, so the task ends too. A retry reuses
@@ -92,41 +90,7 @@ class BinlogExtractOperator(RendersObjects, BaseOperator):
     :param limits: :class:`~airflow_provider_binlog.Limits` of memory and of the files' sizes.
     """
 
-    template_fields: Sequence[str] = (
-        "source",
-        "staging_path",
-        "tables",
-        "exclude",
-        "start",
-        "stop",
-    )
-    template_fields_renderers = dict.fromkeys(("source", "tables", "exclude", "start"), "json")
     ui_color = "#bfe0ec"
-
-    def __init__(
-        self,
-        *,
-        source: BinlogSource | Mapping[str, Any],
-        staging_path: str,
-        tables: Sequence[str],
-        exclude: Sequence[str] = (),
-        start: Start | XComArg | None = None,
-        stop: str | None = None,
-        before_images: BeforeImagesChoice = "key_changes",
-        on_table_error: OnTableErrorChoice = "quarantine",
-        limits: Limits | None = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        self.source = source
-        self.staging_path = staging_path
-        self.tables = tables
-        self.exclude = exclude
-        self.start: Any = start
-        self.stop = stop
-        self.before_images = before_images
-        self.on_table_error = on_table_error
-        self.limits = limits
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Stage a range; see the class.

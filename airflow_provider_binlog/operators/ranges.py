@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from airflow.sdk import BaseOperator
+
 from airflow_provider_binlog.changes import (
     BeforeImages,
     InvalidText,
@@ -27,7 +29,12 @@ from airflow_provider_binlog.checkpoint import (
 from airflow_provider_binlog.errors import CheckpointMissingError, ConfigurationError
 from airflow_provider_binlog.hooks.binlog import BinlogHook
 from airflow_provider_binlog.hooks.object_storage import reach
-from airflow_provider_binlog.hooks.tasks import AirflowVariableStore, checkpoint_key, now
+from airflow_provider_binlog.hooks.tasks import (
+    AirflowVariableStore,
+    RendersObjects,
+    checkpoint_key,
+    now,
+)
 from airflow_provider_binlog.limits import Limits, read_limits
 from airflow_provider_binlog.operators.arguments import read_globs
 from airflow_provider_binlog.sources.binlog_files import find_files
@@ -42,13 +49,15 @@ from airflow_provider_binlog.staging.manifest_log import ManifestLog
 from airflow_provider_binlog.staging.paths import manifest_folder, manifest_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    from airflow.sdk.definitions.xcom_arg import XComArg
 
     from airflow_provider_binlog.capture import Extracted, ExtractRequest, TableFilter
     from airflow_provider_binlog.checkpoint import CheckpointStore
     from airflow_provider_binlog.position import Position, SourceIdentity
     from airflow_provider_binlog.schema import TableName
-    from airflow_provider_binlog.sources.state import Log
+    from airflow_provider_binlog.sources.state import Log, Start
     from airflow_provider_binlog.staging.object_store import ObjectStore
 
 _SHOWN = 50
@@ -73,6 +82,45 @@ def open_log(source: BinlogSource, *, server_id: int | None = None) -> Log:
             settings = replace(settings, server_id=server_id)
         return ServerLog(settings, failover=source.failover)
     return FileLog(find_files(source.files, reach))
+
+
+class RangeOperator(RendersObjects, BaseOperator):
+    """Operator on a range of the log: its arguments, which `BinlogExtractOperator` describes."""
+
+    template_fields: Sequence[str] = (
+        "source",
+        "staging_path",
+        "tables",
+        "exclude",
+        "start",
+        "stop",
+    )
+    template_fields_renderers = dict.fromkeys(("source", "tables", "exclude", "start"), "json")
+
+    def __init__(
+        self,
+        *,
+        source: BinlogSource | Mapping[str, Any],
+        staging_path: str,
+        tables: Sequence[str],
+        exclude: Sequence[str] = (),
+        start: Start | XComArg | None = None,
+        stop: str | None = None,
+        before_images: BeforeImagesChoice = "key_changes",
+        on_table_error: OnTableErrorChoice = "quarantine",
+        limits: Limits | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.source = source
+        self.staging_path = staging_path
+        self.tables = tables
+        self.exclude = exclude
+        self.start: Any = start
+        self.stop = stop
+        self.before_images = before_images
+        self.on_table_error = on_table_error
+        self.limits = limits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +149,7 @@ class RangeArguments:
     logger: Any
 
     @classmethod
-    def of(cls, task: Any, run: str) -> RangeArguments:
+    def of(cls, task: RangeOperator, run: str) -> RangeArguments:
         """Return the arguments of an extract or plan operator.
 
         Raises:
