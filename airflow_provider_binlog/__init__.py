@@ -38,18 +38,20 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.hooks.binlog import BinlogHook
     from airflow_provider_binlog.limits import Limits
     from airflow_provider_binlog.operators.backlog import (
+        BinlogArchiveOperator,
         BinlogCommitOperator,
         BinlogPlanOperator,
         BinlogSubRangeOperator,
     )
     from airflow_provider_binlog.operators.extract import (
-        BinlogArchiveOperator,
         BinlogCheckpointOperator,
         BinlogExtractOperator,
     )
     from airflow_provider_binlog.operators.merge import BinlogMergeOperator, merge_arguments
-    from airflow_provider_binlog.operators.snapshot import BinlogSnapshotOperator
-    from airflow_provider_binlog.operators.snapshot_plan import BinlogSnapshotPlanOperator
+    from airflow_provider_binlog.operators.snapshot import (
+        BinlogSnapshotOperator,
+        BinlogSnapshotPlanOperator,
+    )
     from airflow_provider_binlog.sensors.binlog import BinlogPositionSensor
     from airflow_provider_binlog.sources.binlog_source import BinlogSource
     from airflow_provider_binlog.spark.job.session import delta_conf, iceberg_conf
@@ -61,7 +63,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.triggers.binlog import BinlogPositionTrigger
 
 _MODULES = {
-    "BinlogArchiveOperator": "operators.extract",
+    "BinlogArchiveOperator": "operators.backlog",
     "BinlogCheckpointOperator": "operators.extract",
     "BinlogCommitOperator": "operators.backlog",
     "BinlogExtractOperator": "operators.extract",
@@ -71,7 +73,7 @@ _MODULES = {
     "BinlogPositionSensor": "sensors.binlog",
     "BinlogPositionTrigger": "triggers.binlog",
     "BinlogSnapshotOperator": "operators.snapshot",
-    "BinlogSnapshotPlanOperator": "operators.snapshot_plan",
+    "BinlogSnapshotPlanOperator": "operators.snapshot",
     "BinlogSource": "sources.binlog_source",
     "BinlogSubRangeOperator": "operators.backlog",
     "Limits": "limits",

@@ -1,11 +1,6 @@
 """The columns of a staged change row besides those of its table, and the choices of values.
 
-The contract between capture, which writes these columns, and the merge, which
-reads them. A part is a Parquet file whose columns are the table's columns, in
-the table's order, followed by `CHANGE_COLUMNS`.
-
-The words of `ChangeType` are the open convention of Delta's change data feed and
-of Iceberg's changelog views.
+A part is a Parquet file whose columns are the table's, in its order, then `CHANGE_COLUMNS`.
 """
 
 from __future__ import annotations
@@ -17,8 +12,7 @@ CHANGE_TYPE = "_change_type"
 """One of `ChangeType`, as text."""
 
 COMMIT_TS = "_commit_ts"
-"""When the transaction was committed, microseconds in UTC. MySQL: the commit
-timestamp of the GTID event. MariaDB: the GTID event's timestamp, whole seconds."""
+"""When the transaction was committed, microseconds in UTC. MariaDB's are whole seconds."""
 
 GTID = "_gtid"
 """`uuid:number`, `uuid:tag:number` or MariaDB's `domain-server-number`. Null where the
@@ -48,7 +42,7 @@ ROW_FILE_SHIFT = 44
 
 
 class ChangeType(StrEnum):
-    """The change of a row."""
+    """The change of a row, in the words of Delta's change data feed and Iceberg's changelogs."""
 
     INSERT = "insert"
     UPDATE_PREIMAGE = "update_preimage"
@@ -107,14 +101,9 @@ DECIMAL_DIGITS_MAX = 38
 
 @dataclass(frozen=True)
 class Policies:
-    """How a range is staged where there is more than one right way.
+    """How a whole range is staged where there is more than one right way.
 
-    They decide the staged type of a column, which never depends on its values: so they are those of
-    a whole range.
-
-    Attributes:
-        zero_dates: Of DATE, DATETIME and TIMESTAMP.
-        invalid_text: Of CHAR, VARCHAR, TEXT, ENUM and SET.
+    They decide the staged type of a column, which never depends on its values.
     """
 
     zero_dates: ZeroDates = ZeroDates.NULL

@@ -5,13 +5,11 @@ never lead, and it can always be rebuilt from the manifests. Without a checkpoin
 chooses where to start; there is no default.
 """
 
-# ruff: noqa: TC001  `from_json` evaluates the types of fields.
-
 from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from airflow_provider_binlog.binlog.gtid_set import missing_gtids
 from airflow_provider_binlog.errors import (
@@ -20,13 +18,12 @@ from airflow_provider_binlog.errors import (
     CheckpointMovedError,
     FormatError,
     cause_of,
+    error_context,
 )
+from airflow_provider_binlog.manifest import Manifest
 from airflow_provider_binlog.position import Position, SourceIdentity
+from airflow_provider_binlog.staging.manifest_log import ManifestLog
 from airflow_provider_binlog.stored_json import StoredFormat, stored_as
-
-if TYPE_CHECKING:
-    from airflow_provider_binlog.manifest import Manifest
-    from airflow_provider_binlog.staging.manifest_log import ManifestLog
 
 KEY_PREFIX = "binlog_checkpoint_"
 """What the keys of checkpoints begin with: the source's name follows."""
@@ -58,8 +55,8 @@ class Checkpoint:
         identity: The server that issued the position.
         position: Everything before it is staged.
         sequence: The number of the newest manifest it covers; 0 if there is none yet.
-        saved_at: When it was saved, ISO 8601 in UTC.
-        saved_by: The run that saved it.
+        saved_at: ISO 8601 in UTC.
+        saved_by: The run.
     """
 
     identity: SourceIdentity = field(metadata=stored_as("source"))
@@ -88,12 +85,7 @@ class Checkpoint:
 
     @classmethod
     def decode(cls, text: str) -> Checkpoint:
-        """Read what `encode` wrote.
-
-        Raises:
-            CheckpointError: The text is no checkpoint, one that was edited, or one of a version
-                that this package does not read.
-        """
+        """Read what `encode` wrote; raise CheckpointError for anything else."""
         checkpoint = FORMAT.decode_values(cls, text)
         if checkpoint.sequence < 0:
             raise CheckpointError("not a checkpoint", sequence=checkpoint.sequence)
@@ -122,39 +114,24 @@ def covering_staged(saved: Checkpoint | None, log: ManifestLog) -> Checkpoint | 
 def unless_only_a_start(saved: Checkpoint | None, start: object) -> Checkpoint | None:
     """Return the checkpoint; None if nothing is staged before it, and `start` can be read again.
 
-    The author may have corrected the start of the first run meanwhile. But `now` was fixed by the
-    checkpoint: later it is another position.
-
-    Args:
-        saved: The checkpoint.
-        start: Where the author lets the first run start.
+    The author may have corrected `start` meanwhile. But `now` was fixed by the checkpoint: later it
+    is another position.
     """
     is_fixed = saved is None or saved.sequence > 0 or start in (None, "now")
     return saved if is_fixed else None
 
 
 def load(store: CheckpointStore, key: str) -> Checkpoint | None:
-    """Return the saved checkpoint; None if there is none.
-
-    Raises:
-        CheckpointError: The text stored under the key is no checkpoint.
-    """
+    """Return the saved checkpoint; None if there is none; see `Checkpoint.decode`."""
     text = store.get(key)
     if text is None:
         return None
-    try:
+    with error_context(key=key, repair=repair_command(key.removeprefix(KEY_PREFIX))):
         return Checkpoint.decode(text)
-    except CheckpointError as error:
-        source = key.removeprefix(KEY_PREFIX)
-        error.context |= {"key": key, "repair": repair_command(source)}
-        raise
 
 
 def repair_command(source: str, staging_path: str | None = None) -> str:
-    """Return the command that saves the checkpoint which covers all manifests of a source.
-
-    Where the staging path is not known, it says what to write in its place.
-    """
+    """Return the command that saves the checkpoint which covers all manifests of a source."""
     command = f"airflow binlog checkpoint set {shlex.quote(source)} --from-manifests"
     if staging_path is None:
         return f"{command} STAGING_PATH, where STAGING_PATH is the staging_path of its extract task"
@@ -190,11 +167,7 @@ def advance(
 
 
 def overwrite(store: CheckpointStore, key: str, checkpoint: Checkpoint) -> None:
-    """Save a checkpoint, whatever is saved now. A person decides this, never a task.
-
-    Raises:
-        CheckpointError: The store does not return what was saved.
-    """
+    """Save a checkpoint, whatever is saved now. A person decides this, never a task."""
     text = checkpoint.encode()
     store.set(key, text)
     stored = store.get(key)
@@ -207,12 +180,7 @@ def overwrite(store: CheckpointStore, key: str, checkpoint: Checkpoint) -> None:
 
 
 def rebuild(log: ManifestLog, *, saved_at: str, saved_by: str) -> Checkpoint:
-    """Return the checkpoint that covers all manifests.
-
-    Raises:
-        CheckpointMissingError: The source has no manifest.
-        ManifestError: The newest manifest is unreadable.
-    """
+    """Return the checkpoint that covers all manifests; the newest is read."""
     newest = log.latest()
     if newest is None:
         raise CheckpointMissingError("there is no manifest to rebuild a checkpoint from")

@@ -3,57 +3,44 @@
     spark.dataSource.register(BinlogDataSource)
     spark.read.format("binlog").option("tables", "shop.*").load("/backup/binlogs/")
 
-Each file is one partition, read for itself: changes are where they are logged, those of a
-transaction that was rolled back, or prepared and never committed, too. A merge reads staged changes
-instead.
-
-The package, with NumPy and Arrow, has to be installed where Spark's Python workers run.
+Each file is one partition, read for itself, with changes that were rolled back. The package, with
+NumPy and Arrow, has to be installed where Spark's Python workers run.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
 
 from airflow_provider_binlog.cli.rows import read_rows
 from airflow_provider_binlog.cli.source import Range
 from airflow_provider_binlog.errors import ConfigurationError
+from airflow_provider_binlog.rows.values import Array
 from airflow_provider_binlog.sources.binlog_files import BinlogFiles, find_files, reach_plainly
 from airflow_provider_binlog.sources.file_log import FileLog
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from pyspark.sql.types import StructType
-
-    from airflow_provider_binlog.rows.values import Array
-
 _BATCH_ROWS = 4096
 _OPTIONS = ("path", "tables")
-
-_COLUMNS: list[tuple[str, pa.DataType]] = [
-    ("table", pa.string()),
-    ("change", pa.string()),
-    ("file", pa.string()),
-    ("pos", pa.int64()),
-    ("row", pa.int64()),
-    ("gtid", pa.string()),
-    ("commit_ts", pa.timestamp("us", "UTC")),
-    ("xa", pa.string()),
-    ("values", pa.string()),
-]
-
-SCHEMA = pa.schema(_COLUMNS)
-"""`row` numbers the changes of one file; `values` is a JSON object by column names."""
 
 _DDL = (
     "table STRING, change STRING, file STRING, pos BIGINT, row BIGINT, gtid STRING, "
     "commit_ts TIMESTAMP, xa STRING, values STRING"
 )
+_TYPES: dict[str, pa.DataType] = {
+    "STRING": pa.string(),
+    "BIGINT": pa.int64(),
+    "TIMESTAMP": pa.timestamp("us", "UTC"),
+}
+_COLUMNS = (column.split(" ") for column in _DDL.split(", "))
+
+SCHEMA = pa.schema([(name, _TYPES[type_]) for name, type_ in _COLUMNS])
+"""`row` numbers the changes of one file; `values` is a JSON object by column names."""
 
 
 class BinlogDataSource(DataSource):
@@ -74,11 +61,7 @@ class BinlogDataSource(DataSource):
         return _DDL
 
     def reader(self, schema: StructType) -> BinlogFilesReader:  # noqa: ARG002  There is one alone.
-        """Return what reads the files.
-
-        Raises:
-            ConfigurationError: An option is missing or unknown.
-        """
+        """Return what reads the files; raise ConfigurationError for an option."""
         return BinlogFilesReader(self.options)
 
 
@@ -92,15 +75,11 @@ class BinlogFilesReader(DataSourceReader):
         if not given.get("path"):
             raise ConfigurationError("the format binlog reads what load(path) names")
         self._path = given["path"]
-        tables = [each.strip() for each in given.get("tables", "").split(",")]
-        self._tables = [each for each in tables if each] or None
+        tables = [glob.strip() for glob in given.get("tables", "").split(",")]
+        self._tables = list(filter(None, tables)) or None
 
     def partitions(self) -> list[InputPartition]:
-        """Return a partition for each file.
-
-        Raises:
-            ConfigurationError: There is no binlog.
-        """
+        """Return a partition for each file; raise ConfigurationError if there is none."""
         return [InputPartition(path) for path in self._files().paths]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -111,8 +90,8 @@ class BinlogFilesReader(DataSourceReader):
         """
         path = str(partition.value)
         log = FileLog(BinlogFiles((path,), (), self._files().open, as_given=True))
-        found = read_rows(Range(log, log.first(), None), self._tables)
-        while rows := list(islice(found, _BATCH_ROWS)):
+        rows_read = read_rows(Range(log, log.first(), None), self._tables)
+        while rows := list(islice(rows_read, _BATCH_ROWS)):
             yield pa.RecordBatch.from_arrays(
                 [_column(rows, name) for name in SCHEMA.names], schema=SCHEMA
             )

@@ -1,37 +1,4 @@
-"""Every exception this package raises, in one tree.
-
-BinlogError
-+-- ConfigurationError        an argument, option or connection field cannot be used as given
-|   +-- ConnectionNotFoundError  Airflow has no such connection, or does not answer; retryable
-+-- FormatError               the bytes break the format; retrying cannot help
-|   +-- TruncatedError        an event, a packet or a file ends before its last field
-|   +-- ChecksumError         CRC32 differs from the trailer
-|   +-- TableMapMissingError  a rows event names a table that no TABLE_MAP described
-+-- UnsupportedError          legal MySQL that we do not decode; says what to change
-+-- SourceError               the server, or the way to it
-|   +-- ConnectionLostError   the connection ended early; retryable
-|   +-- AccessDeniedError     a privilege or a password is missing
-|   +-- IdentityClashError    another replica uses our server id; retryable, a new id is drawn
-|   +-- PositionPurgedError   the server no longer has the position; re-snapshot
-|   +-- ForeignPositionError  the position was issued by another server, or by a log since reset
-|   +-- ServerSetupError      a server variable is not what capture needs
-|   +-- ServerChangedError    the address leads to another server than before; retryable
-|   +-- TableLockedError      another session has locked a table that must be read; retryable
-|   +-- TableAlteredError     a table was altered while its snapshot was read; retryable
-+-- StagingError              the object store, or a file in it
-|   +-- StoreUnavailableError the store failed a read or a write; retryable
-|   +-- ObjectMissingError    nothing is stored under the key
-|   +-- ManifestError         a manifest is unreadable, or leaves a gap
-|   +-- ConflictError         another writer created the key first
-|   +-- SparkJobError         Spark failed under what was to be staged; retryable
-+-- CheckpointError           the saved position
-|   +-- CheckpointMissingError  no checkpoint is saved, and no start was chosen
-|   +-- CheckpointMovedError    another run moved the checkpoint meanwhile
-+-- MergeError                the target tables
-    +-- ReloadNeededError     the changes do not say what the rows are; the table is stale
-    +-- TargetConflictError   another writer committed to the target first; retryable
-    +-- UnknownMergeError     Spark failed for a reason that is not known here; retryable
-"""
+"""Every exception this package raises, in one tree below `BinlogError`."""
 
 from __future__ import annotations
 

@@ -32,10 +32,10 @@ def get_provider_info() -> dict[str, object]:
             "airflow_provider_binlog.operators.extract",
             "airflow_provider_binlog.operators.merge",
             "airflow_provider_binlog.operators.snapshot",
-            "airflow_provider_binlog.operators.snapshot_plan",
+            "airflow_provider_binlog.operators.snapshot",
         ),
         "connection-types": [_connection_type()],
-        "cli": ["airflow_provider_binlog.cli.airflow_commands.get_binlog_cli_commands"],
+        "cli": ["airflow_provider_binlog.cli.commands.get_binlog_cli_commands"],
     }
 
 

@@ -75,11 +75,7 @@ class Limits:
 
 
 def read_limits(value: object) -> Limits:
-    """Return the limits that a task was given, checked; the defaults in place of None.
-
-    Raises:
-        ConfigurationError: They are no `Limits`, or one of them is no positive number of bytes.
-    """
+    """Return the limits that a task was given, checked; the defaults in place of None."""
     if not isinstance(value, Limits | None):
         raise ConfigurationError("limits are given as Limits(...)", given=value)
     limits = value or Limits()
@@ -93,11 +89,7 @@ def limits_in_bytes(limits: Limits) -> dict[str, int]:
 
 
 def read_size(value: object, name: str) -> int:
-    """Return a number of bytes that is given as such or in words: `"256 MiB"`.
-
-    Raises:
-        ConfigurationError: It is neither.
-    """
+    """Return a number of bytes that is given as such or in words: `"256 MiB"`."""
     if isinstance(value, str) and (match := _SIZE.fullmatch(value.strip())):
         value = int(match[1]) * _UNITS[match[2]]
     if type(value) is not int or value < 1:

@@ -1,15 +1,15 @@
 """The manifest: what one staged range holds, and the only thing that makes its parts visible.
 
-A manifest is written once, after all of its parts, and never rewritten. Capture writes it, the
-merge and every other reader believe nothing that it does not name. It is JSON, described for
-readers in other languages in `docs/staged-format.md`.
+It is written once, after all of its parts, and never rewritten. It is JSON, described for readers
+in other languages in `docs/staged-format.md`.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from airflow_provider_binlog.changes import BeforeImages, InvalidText, ZeroDates
 from airflow_provider_binlog.errors import ManifestError
@@ -23,9 +23,6 @@ from airflow_provider_binlog.schema import (
     TableState,
 )
 from airflow_provider_binlog.stored_json import LEFT_OUT, StoredFormat, stored_as
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 FORMAT = StoredFormat("airflow-provider-binlog/manifest", 2, "a manifest")
 
@@ -80,8 +77,6 @@ def count_changes(counted: Iterable[Part | TableChanges]) -> dict[str, int]:
 @dataclass(frozen=True)
 class TableChanges:
     """A table that rows or actions of the range concern: what they changed, and what it is now.
-
-    A name that is dropped and created again stands for two tables: each has an entry.
 
     Attributes:
         id: The table id.
@@ -152,11 +147,7 @@ class TableChanges:
         )
 
     def schema(self, schema_id: int) -> Schema:
-        """Return one of its schemas.
-
-        Raises:
-            ManifestError: None has this id.
-        """
+        """Return one of its schemas, by its id."""
         for schema in self.schemas:
             if schema.id == schema_id:
                 return schema
@@ -198,24 +189,18 @@ class Prepared:
         xid: Its name as the log has it: `X'61',X'62',1`.
         gtid: The GTID under which it was prepared; None where it has none.
         file, offset: Where that GTID's event starts: its changes are after it.
-        tables: Those it changes, as (database, table).
+        tables: Those it changes.
     """
 
     xid: str
     gtid: str | None
     file: str
     offset: int
-    tables: tuple[tuple[str, str], ...]
+    tables: tuple[TableName, ...]
 
 
 class QuarantinedTable(NamedTuple):
-    """A table whose rows a manifest leaves out.
-
-    Attributes:
-        database, table: Its name at the stop of the range, or the last one that it had.
-        position: The offset of the event that it is quarantined for, as `file:offset`.
-        reason: Why, for people.
-    """
+    """A table whose rows a manifest leaves out, because of the event at `file:offset`."""
 
     database: str
     table: str
@@ -224,13 +209,7 @@ class QuarantinedTable(NamedTuple):
 
 
 class End(NamedTuple):
-    """The stop of a manifest, at which the next one starts.
-
-    Attributes:
-        sequence: Number of the manifest.
-        identity: The server that issued the position.
-        stop: The range ends before it.
-    """
+    """The stop of a manifest, at which the next one starts, and the server that issued it."""
 
     sequence: int
     identity: SourceIdentity
@@ -255,10 +234,8 @@ class Manifest:
         tables: The tables that rows or actions concern, by database and table.
         statements: In log order, then the quarantines.
         events: Events read, by type name; the skipped ones included.
-        skipped_events: Events that were skipped because they bear the ignorable flag,
-            by type name.
-        created_at: When the manifest was made, ISO 8601 in UTC.
-        created_by: The run that made it.
+        skipped_events: Events that were skipped because they bear the ignorable flag.
+        created_at, created_by: When, ISO 8601 in UTC, and by which run it was made.
         prepared: The XA transactions that are prepared before `stop`, and neither committed nor
             rolled back there; the next range begins with them.
         dropped_databases: Those that were dropped in the range, with tables that the log may never
@@ -313,12 +290,7 @@ class Manifest:
 
     @classmethod
     def decode(cls, data: bytes | str) -> Manifest:
-        """Read what `encode` wrote.
-
-        Raises:
-            ManifestError: The bytes are no manifest, one that was edited or cut, or one of another
-                version.
-        """
+        """Read what `encode` wrote; raise ManifestError for anything else."""
         return FORMAT.decode(cls, data)
 
 
@@ -327,8 +299,7 @@ def check_follows(end: End, following: Manifest) -> None:
 
     Raises:
         ManifestError: The numbers do not follow each other, or it does not start where the one
-            before it stops: at the same coordinates, or on another server at the same GTIDs; or
-            the GTIDs of the two are not those of one position.
+            before it stops: at the same coordinates, or on another server at the same GTIDs.
     """
     if following.sequence != end.sequence + 1:
         raise ManifestError("a gap between manifests", after=end.sequence, found=following.sequence)

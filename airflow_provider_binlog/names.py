@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterable
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from airflow_provider_binlog.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 SYSTEM_DATABASES = frozenset({"mysql", "information_schema", "performance_schema", "sys"})
 """The server's own databases."""
@@ -90,6 +87,13 @@ def matches_globs(name: str, include: Iterable[str], exclude: Iterable[str] = ()
     return any(fnmatchcase(name, glob) for glob in include) and not any(
         fnmatchcase(name, glob) for glob in exclude
     )
+
+
+def is_captured(name: tuple[str, str], include: Iterable[str], exclude: Iterable[str]) -> bool:
+    """Return whether globs capture a table: of the server's own databases only what they name."""
+    if name[0] in SYSTEM_DATABASES:
+        include = [glob for glob in include if glob.startswith(f"{name[0]}.")]
+    return matches_globs(".".join(name), include, exclude)
 
 
 class GlobMatcher:

@@ -1,8 +1,4 @@
-"""A position in a binary log, and the identity of the server that issued it.
-
-A position is a boundary between two transactions. On the server that issued it, positions are
-ordered by (file number, offset). On another server only its GTID set has a meaning.
-"""
+"""A position in a binary log, and the identity of the server that issued it."""
 
 from __future__ import annotations
 
@@ -50,11 +46,7 @@ class SourceIdentity:
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> SourceIdentity:
-        """Read what `to_json` wrote.
-
-        Raises:
-            FormatError: A field is missing, or the flavor is unknown.
-        """
+        """Read what `to_json` wrote; raise FormatError for anything else."""
         try:
             return cls(Flavor(value["flavor"]), str(value["server"]), str(value["log_name"]))
         except (KeyError, TypeError, ValueError) as error:
@@ -63,7 +55,9 @@ class SourceIdentity:
 
 @dataclass(frozen=True)
 class Position:
-    """A boundary between two transactions of one server's log.
+    """A boundary between two transactions of one server's log, ordered by `coordinates`.
+
+    On another server only its GTID set has a meaning.
 
     Attributes:
         file: Name of the binlog file, without its folder.
@@ -91,12 +85,7 @@ class Position:
 
     @property
     def file_number(self) -> int:
-        """The number after the last dot of `file`, by which files are ordered.
-
-        Raises:
-            FormatError: The name does not end in a dot and digits, or in more of them than a server
-            counts to.
-        """
+        """The number after the last dot of `file`, by which files are ordered."""
         return split_file_name(self.file)[1]
 
     @property
@@ -116,19 +105,12 @@ class Position:
             "offset": self.offset,
             "gtid": self.gtid,
         }
-        if self.logged is not None:
-            value["logged"] = self.logged
-        if self.file_created is not None:
-            value["file_created"] = self.file_created
-        return value
+        optional = (("logged", self.logged), ("file_created", self.file_created))
+        return value | {name: own for name, own in optional if own is not None}
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Position:
-        """Read what `to_json` wrote.
-
-        Raises:
-            FormatError: A field is missing or not of its type.
-        """
+        """Read what `to_json` wrote; raise FormatError if a field is missing or of another type."""
         try:
             file, offset, gtid = value["file"], value["offset"], value.get("gtid")
             logged, created = value.get("logged"), value.get("file_created")
@@ -163,16 +145,18 @@ def parse_position(text: str) -> Position:
     """Return the position that a person wrote as `file:offset`.
 
     Raises:
-        FormatError: The text is not of that form, or the offset is before the first event of a
-            file, or has more digits than any offset.
+        FormatError: The text is not of that form, or no event of a file is at the offset.
     """
     file, _, offset = text.strip().rpartition(":")
-    is_number = offset.isascii() and offset.isdigit() and len(offset) <= _NUMBER_DIGITS_MAX
-    if not file or not is_number:
+    if not file or not _is_number(offset):
         raise FormatError("not a position such as binlog.000042:4", text=text)
     if int(offset) < FIRST_OFFSET:
         raise FormatError(f"the first event of a file is at {FIRST_OFFSET}", text=text)
     return Position(file, int(offset))
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= _NUMBER_DIGITS_MAX
 
 
 def split_file_name(file: str) -> tuple[str, int]:
@@ -183,7 +167,6 @@ def split_file_name(file: str) -> tuple[str, int]:
             counts to.
     """
     log_name, _, number = file.rpartition(".")
-    is_number = number.isascii() and number.isdigit() and len(number) <= _NUMBER_DIGITS_MAX
-    if not log_name or not is_number:
+    if not log_name or not _is_number(number):
         raise FormatError("not the name of a binlog file", file=file)
     return log_name, int(number)

@@ -2,11 +2,7 @@
 
 A *table id* survives RENAME TABLE and ends with DROP TABLE. A *field id* survives a rename, a
 change of type and a reordering, and is never used again in its table. A *schema id* names one list
-of fields with one key. Capture reads each DDL statement once, with the server's flavor and the
-session's `sql_mode` at hand, and stores what it does as *actions*; every reader of a manifest maps
-by id and folds actions, and none reads SQL.
-
-Values only: no I/O, nothing but the standard library.
+of fields with one key. Readers of a manifest map by id and fold actions; none reads SQL.
 """
 
 from __future__ import annotations
@@ -16,7 +12,7 @@ import hashlib
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias
 
-from airflow_provider_binlog.stored_json import LEFT_OUT, SHARED, stored_as
+from airflow_provider_binlog.stored_json import LEFT_OUT, stored_as
 
 TableName: TypeAlias = tuple[str, str]
 """Database and table, as the server has them."""
@@ -53,11 +49,7 @@ NULL = Default(None)
 
 @dataclass(frozen=True)
 class UnknownDefault:
-    """Rows from before a field was added hold a value in it that the log does not say.
-
-    Attributes:
-        reason: Why, in words that complete `not known: ...`.
-    """
+    """The log does not say which value older rows hold in a field: `not known: <reason>`."""
 
     reason: str = field(metadata=stored_as("unknown"))
 
@@ -69,9 +61,8 @@ class Field:
     Attributes:
         id: The field id.
         name: The column's name.
-        mysql_type: The type as SQL writes it: `decimal(10,2)`, `bigint unsigned`; None where no
-            row has been logged since a statement added the field or changed its type, and the
-            statement does not say the type for certain.
+        mysql_type: The type as SQL writes it: `decimal(10,2)`, `bigint unsigned`; None where
+            neither a row nor the statement that added the field or changed its type says it.
         arrow_type: The type of the staged values as Arrow prints it: `decimal128(10, 2)`; None
             where no row has been logged since a statement added the field or changed its type.
         nullable: Whether the column may hold NULL.
@@ -79,13 +70,10 @@ class Field:
         initial_default: What rows from before the field was added hold; None for a field that is as
             old as its table, or as what is staged of it.
         write_default: What an insert leaves in the column if its image lacks it; None if unknown.
-        charset_assumed: Whether `charset` is that from before a statement which names none: no row
-            has been logged since that shows it.
-        generated: Whether its values are computed from other columns, as far as that is known: the
-            log itself does not say it.
-        auto_increment: Whether the server numbers its values, as far as that is known.
-        primary: Whether it is in a primary key, and not in a unique key in its place, as far as
-            that is known.
+        charset_assumed: Whether `charset` is that from before a statement which names none.
+        generated: Whether its values are known to be computed from other columns.
+        auto_increment: Whether the server is known to number its values.
+        primary: Whether it is known to be in a primary key, and not in a unique key in its place.
     """
 
     id: int
@@ -113,7 +101,7 @@ class Schema:
     """
 
     id: int
-    fields: tuple[Field, ...] = field(metadata=SHARED)
+    fields: tuple[Field, ...]
     key: tuple[int, ...]
 
     @property
@@ -273,11 +261,7 @@ class RewriteRows:
 
 @dataclass(frozen=True)
 class QuarantineTable:
-    """Changes of the table are not staged in this manifest; the next one tries again.
-
-    Attributes:
-        reason: Why, for people.
-    """
+    """Changes of the table are not staged in this manifest; the next one tries again."""
 
     type: ClassVar[str] = "quarantine_table"
     table: TableId

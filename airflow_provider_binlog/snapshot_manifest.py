@@ -1,22 +1,10 @@
 """The manifest of a snapshot: rows of a table as SELECT returned them, between two positions.
 
-    <source>/snapshots/20261122T091800.250000Z-1f0b6c2ad0e4.json
-    <source>/snapshots/20261122T091800.250000Z-1f0b6c2ad0e4/0000000000000000-000007-9f86d081.parquet
-
-A snapshot exists once this file does: it is written after all parts, if absent, and never
-rewritten. The merge replays the staged log over its rows: everything that `low` does not contain.
-
-A part of a snapshot is a part like any other, so that one reader serves both: the table's columns,
-then `changes.CHANGE_COLUMNS`. Each row is an `insert` with a whole image: `_row` numbers the rows
-of the snapshot, `_commit_ts` is when its chunk was read, `_gtid` is null, `_file` and `_pos` are
-those of `low`, `_image` is 0. The name of its file starts with 0, the number of no manifest: in
-order, its rows are before all changes.
-
-Fields count from 1 in the table's order. They are not those that the log gives the table: the
-merge matches them by their names.
+The merge replays the staged log over its rows: everything that `low` does not contain. A part is
+one like any other. Each row is an `insert` with a whole image: `_row` numbers the rows of the
+snapshot, `_commit_ts` is when its chunk was read, `_gtid` is null, `_file` and `_pos` are those of
+`low`. Fields count from 1 in the table's order; the merge matches them by their names.
 """
-
-# ruff: noqa: TC001  `from_json` evaluates the types of fields.
 
 from __future__ import annotations
 
@@ -44,13 +32,7 @@ _ID = re.compile(rf"\d{{8}}T\d{{6}}\.\d{{6}}Z-([0-9a-f]{{{_TABLE_DIGITS}}})", re
 
 @dataclass(frozen=True)
 class Chunk:
-    """Rows that one SELECT returned.
-
-    Attributes:
-        number: Counts from 0, in the order of the key.
-        low, high: As in `SnapshotManifest`, for this SELECT.
-        rows: How many it returned.
-    """
+    """Rows that one SELECT returned; chunks are numbered from 0, in the order of the key."""
 
     number: int
     low: Position
@@ -80,10 +62,8 @@ class SnapshotManifest:
             loaded: nothing was read, and there are no parts.
         zero_dates, invalid_text: How the values are staged, as in `Manifest`.
         chunks: In the order of their numbers.
-        parts: In the order of their rows; each has the schema 1, and its path is below the
-            source's folder.
-        created_at: When the manifest was made, ISO 8601 in UTC.
-        created_by: The run that made it.
+        parts: In the order of their rows; each has the schema 1.
+        created_at, created_by: As in `Manifest`.
     """
 
     id: str
@@ -119,12 +99,7 @@ class SnapshotManifest:
 
     @classmethod
     def decode(cls, data: bytes | str) -> SnapshotManifest:
-        """Read what `encode` wrote.
-
-        Raises:
-            ManifestError: The bytes are no manifest of a snapshot, one that was edited or cut, or
-                one of another version.
-        """
+        """Read what `encode` wrote; raise ManifestError for anything else."""
         manifest = FORMAT.decode(cls, data)
         if table_digest(manifest.name) != digest_in(manifest.id):
             raise ManifestError(
@@ -144,11 +119,7 @@ def new_snapshot_id(at: datetime, name: TableName) -> str:
 
 
 def planned_at(snapshot_id: str) -> datetime:
-    """Return when a snapshot was planned, by its id.
-
-    Raises:
-        ValueError: It is no id of a snapshot.
-    """
+    """Return when a snapshot was planned, by its id; raise ValueError if it is none."""
     return datetime.strptime(snapshot_id.partition("-")[0], "%Y%m%dT%H%M%S.%fZ").replace(tzinfo=UTC)
 
 
@@ -176,13 +147,7 @@ def snapshot_folder(snapshot_id: str) -> str:
 def snapshot_part_path(snapshot_id: str, ordinal: int, token: str) -> str:
     """Return the path of a part of a snapshot below the source's folder: what `Part.path` holds.
 
-    Args:
-        snapshot_id: The snapshot's.
-        ordinal: Counts the parts of the snapshot from 0.
-        token: ASCII letters and digits that differ for every try to write the part.
-
-    Raises:
-        ManifestError: The ordinal is negative or has too many digits.
+    `ordinal` counts the parts of the snapshot from 0; `token` differs for every try to write it.
     """
     if not 0 <= ordinal < _ORDINALS:
         raise ManifestError("not the ordinal of a part", ordinal=ordinal)

@@ -1,21 +1,11 @@
 """Stored JSON documents: dataclasses with their format, version and digest.
 
-    {
-     "format": "airflow-provider-binlog/manifest",
-     "version": 2,
-     …
-     "sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
-    }
-
 A dataclass is an object with its fields in their order, a tuple an array, an enum its value; a
 class with `to_json` and `from_json` decides by itself. Where a value may be of several classes, a
-class variable `type` distinguishes them, or else their fields do. What is read is checked: no
-field is missing, unknown or of another type.
+class variable `type` distinguishes them, or else their fields do. What is read is checked.
 
-The last line but one is the digest of all lines before it, as they are stored, line feeds included:
-`head -n -2 FILE | sha256sum`. So a reader in any language compares bytes, and needs no canonical
-form of JSON. A document that its store may format again, such as a Variable that Airflow exports
-and imports, has a digest of its values instead, as `digest`.
+The last line but one is the digest of all bytes before it: `head -n -2 FILE | sha256sum`. A
+document that its store may format again, as Airflow does, has a digest of its values instead.
 """
 
 from __future__ import annotations
@@ -23,11 +13,13 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from enum import Enum
 from functools import cache, partial
+from operator import attrgetter
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 from airflow_provider_binlog.errors import (
     MALFORMED,
@@ -37,30 +29,12 @@ from airflow_provider_binlog.errors import (
     cause_of,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
 LEFT_OUT = {"left_out": True}
 """Metadata of a field that is left out where it has its default."""
 
-SHARED = {"shared": True}
-"""Metadata of a field whose value many objects may share: its text is then made once."""
-
-DIGEST = "sha256"
-"""The field with the digest."""
-
+_DIGEST = "sha256"
 _END = re.compile(rb' "sha256": "([0-9a-f]{64})"\n\}')
 _END_BYTES = len(' "sha256": ""\n}') + 64
-
-_ENCODER = json.JSONEncoder(ensure_ascii=False)
-
-# The classes of most values.
-_PLAIN: dict[type, Callable[[Any], str]] = {
-    str: _ENCODER.encode,
-    int: int.__repr__,
-    bool: {True: "true", False: "false"}.__getitem__,
-    NoneType: lambda _: "null",
-}
 
 _Value = TypeVar("_Value")
 
@@ -101,7 +75,7 @@ class StoredFormat:
 
     def encode_values(self, value: object) -> str:
         """Return a dataclass as text, with the digest of its values."""
-        document = json.loads(to_text(self._document(value), {}))
+        document = json.loads(to_text(self._document(value)))
         document["digest"] = digest_of_values(document)
         return json.dumps(document, ensure_ascii=False, indent=1)
 
@@ -124,12 +98,12 @@ class StoredFormat:
             raise self.error(f"not {self.noun}: {cause_of(error)}") from error
 
     def _document(self, value: object) -> dict[str, Any]:
-        return {"format": self.name, "version": self.version, **fields_of(value)}
+        return {"format": self.name, "version": self.version} | _plain(value)
 
     def _read(self, kind: type[_Value], document: dict[str, Any]) -> _Value:
         self._check_version(document)
-        own = {name: field for name, field in document.items() if name not in ("format", "version")}
-        return from_json(kind, own)
+        names = document.keys() - {"format", "version"}
+        return from_json(kind, {name: document[name] for name in names})
 
     def _check_version(self, document: Mapping[str, Any]) -> None:
         name, version = document.get("format"), document.get("version")
@@ -148,19 +122,16 @@ def encode(value: Mapping[str, Any]) -> bytes:
 
     Each field has a line, and each element of an array that is a field.
     """
-    shared: dict[int, str] = {}
-    lines = (
-        f" {to_text(name, shared)}: {_lines(field, shared)},\n" for name, field in value.items()
-    )
+    lines = (f" {to_text(name)}: {_lines(field)},\n" for name, field in value.items())
     body = "".join(["{\n", *lines])
     digest = hashlib.sha256(body.encode()).hexdigest()
-    return f'{body} "{DIGEST}": "{digest}"\n}}'.encode()
+    return f'{body} "{_DIGEST}": "{digest}"\n}}'.encode()
 
 
-def _lines(value: Any, shared: dict[int, str]) -> str:
+def _lines(value: Any) -> str:
     if not isinstance(value, tuple | list) or not value:
-        return to_text(value, shared)
-    elements = ",\n  ".join([to_text(element, shared) for element in value])
+        return to_text(value)
+    elements = ",\n  ".join([to_text(element) for element in value])
     return f"[\n  {elements}\n ]"
 
 
@@ -187,7 +158,7 @@ def decode(data: bytes | str) -> dict[str, Any]:
             found=computed,
         )
     value: dict[str, Any] = json.loads(stored)
-    del value[DIGEST]
+    del value[_DIGEST]
     return value
 
 
@@ -202,51 +173,23 @@ def stored_as(name: str) -> dict[str, str]:
     return {"name": name}
 
 
-def fields_of(value: Any) -> dict[str, Any]:
-    """Return the values of a dataclass by their names in JSON."""
+def _plain(value: Any) -> dict[str, Any]:
+    """Return a dataclass as an object of JSON, but for the values of its fields."""
     kind: Any = type(value)
-    printed = _record(kind).printed
-    return {field.name: getattr(value, field.attribute) for field in printed if field.is_in(value)}
-
-
-def to_text(value: Any, shared: dict[int, str]) -> str:
-    """Return the JSON that `from_json` reads, as `json.dumps` prints it, on one line.
-
-    Args:
-        value: Of dataclasses, or plain.
-        shared: Texts of values that many objects share, by the identity of the value.
-    """
-    kind: Any = type(value)
-    plain = _PLAIN.get(kind)
-    return _printer(kind)(value, shared) if plain is None else plain(value)
-
-
-@cache
-def _printer(kind: Any) -> Callable[[Any, dict[int, str]], str]:
-    """Return the function that prints values of a class."""
-    if issubclass(kind, Enum):
-        return lambda value, shared: to_text(value.value, shared)
-    if issubclass(kind, tuple | list):
-        return _print_array
     if hasattr(kind, "to_json"):
-        return lambda value, shared: to_text(value.to_json(), shared)
-    if issubclass(kind, dict):
-        return _print_object
-    if hasattr(kind, "__dataclass_fields__"):
-        return _record(kind).print
-    return lambda value, _: _ENCODER.encode(value)
+        plain: dict[str, Any] = value.to_json()
+        return plain
+    record = _record(kind)
+    plain = {} if record.tag is None else {"type": record.tag}
+    plain |= zip(record.fields, record.values(value), strict=True)
+    for name, default in record.left_out.items():
+        if plain[name] == default:
+            del plain[name]
+    return plain
 
 
-def _print_array(value: Any, shared: dict[int, str]) -> str:
-    return f"[{', '.join([to_text(element, shared) for element in value])}]"
-
-
-def _print_object(value: Any, shared: dict[int, str]) -> str:
-    own = [
-        f"{_ENCODER.encode(name)}: {to_text(own_value, shared)}"
-        for name, own_value in value.items()
-    ]
-    return f"{{{', '.join(own)}}}"
+to_text = json.JSONEncoder(ensure_ascii=False, check_circular=False, default=_plain).encode
+"""Returns the JSON that `from_json` reads, on one line."""
 
 
 def from_json(kind: type[_Value], value: Any) -> _Value:
@@ -260,52 +203,22 @@ def from_json(kind: type[_Value], value: Any) -> _Value:
     return read
 
 
-_NEEDED = object()
-
-
-class _Printed(NamedTuple):
-    """Printed form of a field: name in JSON, attribute, the default that is left out."""
-
-    name: str
-    attribute: str
-    default: Any
-    is_shared: bool
-
-    def is_in(self, value: Any) -> bool:
-        return self.default is _NEEDED or getattr(value, self.attribute) != self.default
-
-
 class _Record(NamedTuple):
     """Compiled form of a dataclass.
 
     Attributes:
         kind: The class.
         tag: Its class variable `type`; None if it has none.
-        fields: By name in JSON: attribute, and the function that reads its value.
-        needed: Names in JSON of the fields that are never left out.
-        printed: The printed form of each field.
+        fields: By name in JSON, in their order: attribute, and the function that reads its value.
+        left_out: Defaults of the fields that are left out, by name in JSON.
+        values: Returns the values of all fields of an object.
     """
 
     kind: Any
     tag: str | None
     fields: dict[str, tuple[str, Callable[[Any], Any]]]
-    needed: set[str]
-    printed: tuple[_Printed, ...]
-
-    def print(self, value: Any, shared: dict[int, str]) -> str:
-        texts = [] if self.tag is None else [f'"type": "{self.tag}"']
-        for name, attribute, default, is_shared in self.printed:
-            own = getattr(value, attribute)
-            if default is not _NEEDED and own == default:
-                continue
-            text = shared.get(id(own)) if is_shared else None
-            if text is None:
-                plain = _PLAIN.get(type(own))
-                text = to_text(own, shared) if plain is None else plain(own)
-                if is_shared:
-                    shared[id(own)] = text
-            texts.append(f'"{name}": {text}')
-        return f"{{{', '.join(texts)}}}"
+    left_out: dict[str, Any]
+    values: Callable[[Any], Iterable[Any]]
 
     def is_of(self, value: Any) -> bool:
         given = value.keys()
@@ -313,7 +226,7 @@ class _Record(NamedTuple):
 
     def read(self, value: Any) -> Any:
         given = value.keys() - ({"type"} if self.tag else ())
-        if not self.needed <= given <= self.fields.keys():
+        if not self.fields.keys() - self.left_out <= given <= self.fields.keys():
             raise TypeError(f"not the fields of {self.kind.__name__}: {sorted(value)}")
         own = ((*self.fields[name], value[name]) for name in given)
         return self.kind(**{attribute: read(own_value) for attribute, read, own_value in own})
@@ -321,14 +234,18 @@ class _Record(NamedTuple):
 
 @cache
 def _record(kind: Any) -> _Record:
-    hints, own, printed = get_type_hints(kind), {}, []
-    for field in fields(kind):
-        name = field.metadata.get("name", field.name)
-        own[name] = field.name, _reader(hints[field.name])
-        default = field.default if "left_out" in field.metadata else _NEEDED
-        printed.append(_Printed(name, field.name, default, "shared" in field.metadata))
-    needed = {field.name for field in printed if field.default is _NEEDED}
-    return _Record(kind, getattr(kind, "type", None), own, needed, tuple(printed))
+    hints = get_type_hints(kind)
+    named = {field.metadata.get("name", field.name): field for field in fields(kind)}
+    own = {name: (field.name, _reader(hints[field.name])) for name, field in named.items()}
+    left_out = {n: field.default for n, field in named.items() if "left_out" in field.metadata}
+    attributes = [field.name for field in named.values()]
+    # Of a single attribute, `attrgetter` returns no tuple.
+    get = (
+        attrgetter(*attributes)
+        if len(attributes) > 1
+        else lambda value: [getattr(value, name) for name in attributes]
+    )
+    return _Record(kind, getattr(kind, "type", None), own, left_out, get)
 
 
 @cache

@@ -3,24 +3,21 @@
     {"*": TableOptions(target="lake.{database}_{table}"), "shop.visits": TableOptions(key=("id",))}
 
 The options of a table are resolved field by field, from every rule that matches its name and gives
-the field: an exact name precedes a glob, and of two globs the later one holds. A new option is one
-more field of `TableOptions`.
+the field: an exact name precedes a glob, and of two globs the later one holds.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields
 from fnmatch import fnmatchcase
 from functools import cache
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import Any, get_type_hints
 
 from airflow_provider_binlog.errors import MALFORMED, ConfigurationError
 from airflow_provider_binlog.names import find_unmatched, is_exact_glob, join_table_name
 from airflow_provider_binlog.stored_json import from_json
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
 
 
 @dataclass(frozen=True)
@@ -30,10 +27,13 @@ class TableOptions:
     Attributes:
         key: Key columns of a table whose key the log does not contain.
         target: Name of the lake table in its catalog, from `{database}` and `{table}`.
+        on_foreign_write: Once others changed rows of the lake table: `warn` in every run until it
+            is reloaded, leave it `stale`, or `ignore` that; `warn` by default.
     """
 
     key: tuple[str, ...] | None = None
     target: str | None = None
+    on_foreign_write: str | None = None
 
     @property
     def given(self) -> dict[str, Any]:
@@ -44,32 +44,20 @@ class TableOptions:
 
 @dataclass(frozen=True)
 class TableRules:
-    """Options by globs of tables, in order.
-
-    Attributes:
-        by_glob: What is given for the tables that a glob matches.
-    """
+    """Options by globs of tables, in order."""
 
     by_glob: Mapping[str, TableOptions] = field(default_factory=dict)
 
     @classmethod
     def read(cls, value: object) -> TableRules:
-        """Return rules that are given as objects, or in their JSON form.
-
-        Raises:
-            ConfigurationError: A glob, an option or its value cannot be used.
-        """
+        """Return rules that are given as objects, or in their JSON form, checked."""
         if not isinstance(value, dict):
             raise ConfigurationError("the options of tables are an object by globs", given=value)
         return cls({_read_glob(glob): _read_options(glob, own) for glob, own in value.items()})
 
     @classmethod
     def from_text(cls, text: str) -> TableRules:
-        """Return rules from JSON.
-
-        Raises:
-            ConfigurationError: As `read`; or the text is not JSON.
-        """
+        """Return rules from JSON, checked."""
         try:
             value = json.loads(text)
         except ValueError as error:
@@ -109,7 +97,7 @@ class TableRules:
 @cache
 def _hints() -> dict[str, Any]:
     hints = get_type_hints(TableOptions)
-    return {each.name: hints[each.name] for each in fields(TableOptions)}
+    return {option.name: hints[option.name] for option in fields(TableOptions)}
 
 
 def _read_glob(glob: object) -> str:
@@ -123,6 +111,10 @@ def _read_options(glob: str, value: object) -> TableOptions:
     if not isinstance(given, dict):
         raise ConfigurationError("the options of a table are an object", table=glob, given=value)
     options = TableOptions(**{name: _read_option(glob, name, own) for name, own in given.items()})
+    if options.on_foreign_write not in (None, "warn", "stale", "ignore"):
+        raise ConfigurationError(
+            "on_foreign_write is warn, stale or ignore", table=glob, given=options.on_foreign_write
+        )
     if options.key is not None and not all(options.key):
         raise ConfigurationError("a column of the key has no name", table=glob, key=options.key)
     if options.target is not None and not is_exact_glob(glob) and "{table}" not in options.target:

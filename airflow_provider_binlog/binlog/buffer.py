@@ -1,7 +1,6 @@
-"""Read MySQL's little-endian primitives from one complete event.
+"""MySQL's little-endian primitives in one complete event.
 
-A read returns a value or raises `TruncatedError`; none can run past the end.
-Decoders above this module therefore need no length checks of their own.
+A read returns a value or raises `TruncatedError`; decoders need no length checks of their own.
 
 Source: mysql-server, libs/mysql/binlog/event/event_reader.h; for the self-describing
 integers of GTID_TAGGED, libs/mysql/serialization/byte_count_helpers.h.
@@ -39,11 +38,7 @@ class Buffer:
         return len(self._data) - self._offset
 
     def take(self, size: int) -> memoryview:
-        """Return the next `size` bytes.
-
-        Raises:
-            TruncatedError: Fewer than `size` bytes are left.
-        """
+        """Return the next `size` bytes."""
         if size > self.remaining:
             raise TruncatedError(
                 "event ends early", at=self._offset, wanted=size, left=self.remaining
@@ -82,11 +77,7 @@ class Buffer:
         return self.take(self.lenenc())
 
     def terminated(self, size: int) -> memoryview:
-        """Return the next `size` bytes, and skip the NUL after them.
-
-        Raises:
-            FormatError: The byte after them is not NUL.
-        """
+        """Return the next `size` bytes, and skip the NUL after them."""
         value = self.take(size)
         last = self.uint(1)
         if last != 0:

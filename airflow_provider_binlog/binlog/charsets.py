@@ -1,16 +1,11 @@
-"""From a collation id to text: every character set of MySQL and MariaDB.
+"""Text of every character set of MySQL and MariaDB, by collation id.
 
-A value is in its column's character set, which the TABLE_MAP names by a collation id. Decoded
-here it equals what `CONVERT(value USING utf8mb4)` gives on the server, down to the question marks
-for codes that are well-formed but have no character.
+A decoded value equals what `CONVERT(value USING utf8mb4)` gives on the server, down to the question
+marks for codes that are well-formed but have no character. Decode many values in one call, joined
+by NUL: it is part of no longer character in any of the sets.
 
-Decoding is as fast as Python's codecs, so decode many values in one call: join them by a control
-character that none of them holds, such as NUL. It is part of no longer character in any of the
-sets, and separates the same values in the result.
-
-The tables were taken from running servers: the collations from information_schema of MySQL 8.0 to
-9.7 and MariaDB 10.6 to 11.8 (no id means two character sets), the characters from
-`CONVERT(... USING utf8mb4)` of every code.
+The tables were taken from running servers, MySQL 8.0 to 9.7 and MariaDB 10.6 to 11.8: collations
+from information_schema, characters from `CONVERT(... USING utf8mb4)` of every code.
 
 Source: mysql-server, strings/ctype-*.cc, sql/field.cc; mariadb, strings/ctype-*.c; those servers.
 """
@@ -19,64 +14,29 @@ from __future__ import annotations
 
 import codecs
 import re
+from collections.abc import Iterator
 from functools import cache
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import Literal
 
 from airflow_provider_binlog.errors import FormatError, UnsupportedError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 # ruff: noqa: RUF001  (characters that resemble others are what a character set is made of)
 
 
-COLLATIONS = {
-    "armscii8": "32,64,1056,1088",
-    "ascii": "11,65,1035,1089",
-    "big5": "1,84,1025,1108",
-    "binary": "63",
-    "cp1250": "26,34,44,66,99,1050,1090",
-    "cp1251": "14,23,50-52,1074-1075",
-    "cp1256": "57,67,1081,1091",
-    "cp1257": "29,58-59,1082-1083",
-    "cp850": "4,80,1028,1104",
-    "cp852": "40,81,1064,1105",
-    "cp866": "36,68,1060,1092",
-    "cp932": "95-96,1119-1120",
-    "dec8": "3,69,1027,1093",
-    "eucjpms": "97-98,1121-1122",
-    "euckr": "19,85,1043,1109",
-    "gb18030": "248-250",
-    "gb2312": "24,86,1048,1110",
-    "gbk": "28,87,1052,1111",
-    "geostd8": "92-93,1116-1117",
-    "greek": "25,70,1049,1094",
-    "hebrew": "16,71,1040,1095",
-    "hp8": "6,72,1030,1096",
-    "keybcs2": "37,73,1061,1097",
-    "koi8r": "7,74,1031,1098",
-    "koi8u": "22,75,1046,1099",
-    "latin1": "5,8,15,31,47-49,94,1032,1071",
-    "latin2": "2,9,21,27,77,1033,1101",
-    "latin5": "30,78,1054,1102",
-    "latin7": "20,41-42,79,1065,1103",
-    "macce": "38,43,1062,1067",
-    "macroman": "39,53,1063,1077",
-    "sjis": "13,88,1037,1112",
-    "swe7": "10,82,1034,1106",
-    "tis620": "18,89,1042,1113",
-    "ucs2": "35,90,128-151,159,640-642,1059,1114,1152,1174,2560-2759",
-    "ujis": "12,91,1036,1115",
-    "utf16": "54-55,101-124,672-674,1078-1079,1125,1147,2816-3015",
-    "utf16le": "56,62,1080,1086",
-    "utf32": "60-61,160-183,736-738,1084-1085,1184,1206,3072-3271",
-    "utf8mb3": "33,76,83,192-215,223,576-579,1057,1107,1216,1238,2048-2247",
-    "utf8mb4": (
-        "45-46,224-247,255-271,273-275,277-294,296-298,300,303-323,"
-        "608-611,1069-1070,1248,1270,2304-2503"
-    ),
-}
-"""Character set -> ids and ranges of ids of its collations, in both families."""
+_COLLATIONS = """
+armscii8 32,64; ascii 11,65; big5 1,84; binary 63; cp1250 26,34,44,66,99; cp1251 14,23,50-52;
+cp1256 57,67; cp1257 29,58-59; cp850 4,80; cp852 40,81; cp866 36,68; cp932 95-96; dec8 3,69;
+eucjpms 97-98; euckr 19,85; gb18030 248-250; gb2312 24,86; gbk 28,87; geostd8 92-93;
+greek 25,70; hebrew 16,71; hp8 6,72; keybcs2 37,73; koi8r 7,74; koi8u 22,75;
+latin1 5,8,15,31,47-49,94; latin2 2,9,21,27,77; latin5 30,78; latin7 20,41-42,79; macce 38,43;
+macroman 39,53; sjis 13,88; swe7 10,82; tis620 18,89; ucs2 35,90,128-151,159,640-642,2560-2759;
+ujis 12,91; utf16 54-55,101-124,672-674,2816-3015; utf16le 56,62;
+utf32 60-61,160-183,736-738,3072-3271; utf8mb3 33,76,83,192-215,223,576-579,2048-2247;
+utf8mb4 45-46,224-247,255-271,273-275,277-294,296-298,300,303-323,608-611,2304-2503
+"""
+COLLATIONS = dict(entry.split() for entry in _COLLATIONS.split(";"))
+"""Character set -> ids and ranges of ids of its collations, in both families. MariaDB adds 1024 to
+the id of a collation for the variant that does not ignore spaces at the end."""
 
 SINGLE_BYTE: dict[str, tuple[str, dict[int, str]]] = {
     "armscii8": (
@@ -96,15 +56,8 @@ SINGLE_BYTE: dict[str, tuple[str, dict[int, str]]] = {
     "cp866": ("cp866", {0xFC: "ⁿ²"}),
     "dec8": (
         "latin-1",
-        {
-            **dict.fromkeys((0xA4, 0xA6, 0xB4, 0xB8, 0xBE, 0xD0, 0xDE, 0xF0, 0xFE, 0xFF), "?"),
-            0xA8: "¤",
-            0xAC: "????",
-            0xD7: "Œ",
-            0xDD: "Ÿ",
-            0xF7: "œ",
-            0xFD: "ÿ",
-        },
+        dict.fromkeys((0xA4, 0xA6, 0xB4, 0xB8, 0xBE, 0xD0, 0xDE, 0xF0, 0xFE, 0xFF), "?")
+        | {0xA8: "¤", 0xAC: "????", 0xD7: "Œ", 0xDD: "Ÿ", 0xF7: "œ", 0xFD: "ÿ"},
     ),
     "geostd8": (
         "latin-1",
@@ -127,25 +80,17 @@ SINGLE_BYTE: dict[str, tuple[str, dict[int, str]]] = {
     ),
     "koi8r": ("koi8_r", {}),
     "koi8u": ("koi8_u", {0x95: "•"}),
-    "latin1": (
-        "cp1252",
-        {0x81: "\x81", 0x8D: "\x8d", 0x8F: "\x8f", 0x90: "\x90", 0x9D: "\x9d"},
-    ),
+    "latin1": ("cp1252", {code: chr(code) for code in (0x81, 0x8D, 0x8F, 0x90, 0x9D)}),
     "latin2": ("iso8859_2", {}),
     "latin5": ("iso8859_9", {}),
     "latin7": ("iso8859_13", {}),
     "macce": ("mac_latin2", {}),
     "macroman": ("mac_roman", {}),
     "swe7": ("ascii", {0x40: "É", 0x5B: "ÄÖÅÜ", 0x60: "é", 0x7B: "äöåü?"}),
-    "tis620": (
-        "tis_620",
-        {0xA0: "\ufffd", 0xDB: 4 * "\ufffd", 0xFC: 4 * "\ufffd"},
-    ),
+    "tis620": ("tis_620", {0xA0: "\ufffd", 0xDB: 4 * "\ufffd", 0xFC: 4 * "\ufffd"}),
 }
 """Character set -> Python's codec, and strings of characters to put instead from a code on.
-
-A code that neither holds has no character: the servers convert it to a question mark.
-"""
+A code that neither holds has no character: the servers convert it to a question mark."""
 
 MULTI_BYTE: dict[str, tuple[str, str]] = {
     "big5": ("big5", r"[\xA1-\xF9][\x40-\x7E\xA1-\xFE]"),
@@ -223,7 +168,7 @@ _EUC_ROW = 94  # codes per row, 0xA1 to 0xFE
 
 
 def _euc_rows(first: tuple[int, int], characters: str, prefix: bytes = b"") -> dict[bytes, str]:
-    """Give `characters` the codes from (row, column) on, over as many rows as they fill."""
+    """Return `characters` by their codes from (row, column) on."""
     start = (first[0] - 0xA1) * _EUC_ROW + first[1] - 0xA1
     return {
         prefix + bytes((0xA1 + index // _EUC_ROW, 0xA1 + index % _EUC_ROW)): character
@@ -245,20 +190,17 @@ BINARY = "binary"
 
 BINARY_COLLATION = 63
 
-_Value = TypeVar("_Value")
-
 Errors = Literal["strict", "replace"]
 
 
-def _ids(ranges: str) -> list[int]:
-    """Return the ids of `"1,84,1025-1027"`."""
-    ids: list[int] = []
+def _ids(ranges: str) -> Iterator[int]:
+    """Yield the ids of `"1,84,2048-2050"`."""
     for part in ranges.split(","):
         first, _, last = part.partition("-")
-        ids.extend(range(int(first), int(last or first) + 1))
-    return ids
+        yield from range(int(first), int(last or first) + 1)
 
 
+_NO_PAD = range(1024, 2048)
 _CHARSETS = {id_: name for name, ranges in COLLATIONS.items() for id_ in _ids(ranges)}
 
 
@@ -268,18 +210,13 @@ def charset_of(collation_id: int) -> str:
     Raises:
         UnsupportedError: No known server has such a collation.
     """
-    try:
-        return _CHARSETS[collation_id]
-    except KeyError:
+    base = collation_id - _NO_PAD.start if collation_id in _NO_PAD else collation_id
+    if base not in _CHARSETS:
         raise UnsupportedError(
             "a collation of no known server: convert the column to another one",
             collation_id=collation_id,
-        ) from None
-
-
-def bytes_per_character(charset: str) -> int:
-    """Return the most bytes that a character of the set has."""
-    return _of(BYTES_PER_CHARACTER, charset)
+        )
+    return _CHARSETS[base]
 
 
 def encode_ascii(text: str, charset: str) -> bytes:
@@ -289,26 +226,18 @@ def encode_ascii(text: str, charset: str) -> bytes:
 
 @cache
 def single_byte_table(charset: str) -> list[str] | None:
-    """Return the character of each of the 256 bytes; None for sets that are not single-byte.
-
-    Bytes without a character are question marks, as in the server's own conversion.
-    """
+    """Return the character of each of the 256 bytes; None for sets that are not single-byte."""
     if charset not in SINGLE_BYTE:
         return None
     codec, changed = SINGLE_BYTE[charset]
-    table = [_one_byte(codec, byte) for byte in range(256)]
+    table = [_decode_code(bytes((byte,)), codec) or "?" for byte in range(256)]
     for first, characters in changed.items():
         table[first : first + len(characters)] = characters
     return table
 
 
 def decode_text(data: bytes | memoryview, charset: str, errors: Errors = "strict") -> str:
-    """Return a value's text.
-
-    Args:
-        data: In `charset`.
-        charset: Any but `binary`.
-        errors: Under "replace", U+FFFD stands for every ill-formed sequence.
+    """Return a value's text; under "replace", U+FFFD stands for every ill-formed sequence.
 
     Raises:
         FormatError: The value is ill-formed, which no server lets into a column; only "strict".
@@ -320,8 +249,9 @@ def decode_text(data: bytes | memoryview, charset: str, errors: Errors = "strict
     try:
         if charset in UNICODE:
             return str(data, UNICODE[charset][0], errors)
-        codec, _ = _of(MULTI_BYTE, charset)
-        data = bytes(data)
+        if charset not in MULTI_BYTE:
+            raise UnsupportedError("not a character set of text", charset=charset)
+        codec, data = MULTI_BYTE[charset][0], bytes(data)
         if not any(code in data for code in _misleading(charset)):
             return str(data, codec, "strict")
     except UnicodeDecodeError as error:
@@ -342,20 +272,6 @@ def decode_identifier(name: bytes | memoryview) -> str:
         raise FormatError("a name that is not UTF-8", name=bytes(name).hex()) from error
 
 
-def _of(sets: Mapping[str, _Value], charset: str) -> _Value:
-    try:
-        return sets[charset]
-    except KeyError:
-        raise UnsupportedError("not a character set of text", charset=charset) from None
-
-
-def _one_byte(codec: str, byte: int) -> str:
-    try:
-        return bytes((byte,)).decode(codec)
-    except UnicodeDecodeError:
-        return "?"
-
-
 @cache
 def _charmap(charset: str) -> str | None:
     table = single_byte_table(charset)
@@ -364,15 +280,12 @@ def _charmap(charset: str) -> str | None:
 
 @cache
 def _misleading(charset: str) -> list[bytes]:
-    """Return the codes that Python's codec decodes, and the servers otherwise.
-
-    Codes that Python's codec refuses need no search: it refuses the whole value.
-    """
+    """Return the codes that Python's codec decodes, and the servers otherwise."""
     codec = MULTI_BYTE[charset][0]
-    return [code for code in CHANGED.get(charset, {}) if _maybe(code, codec) is not None]
+    return [code for code in CHANGED.get(charset, {}) if _decode_code(code, codec) is not None]
 
 
-def _maybe(code: bytes, codec: str) -> str | None:
+def _decode_code(code: bytes, codec: str) -> str | None:
     try:
         return code.decode(codec)
     except UnicodeDecodeError:
@@ -401,7 +314,7 @@ def _decode_by_character(data: bytes, charset: str, errors: Errors) -> str:
             text.append(code.decode("ascii"))
         elif match.lastindex == 2:
             if code not in characters:
-                characters[code] = _maybe(code, codec) or "?"
+                characters[code] = _decode_code(code, codec) or "?"
             text.append(characters[code])
         elif errors == "strict":
             raise _ill_formed(data, charset)

@@ -1,8 +1,6 @@
 """The column types: their form in a TABLE_MAP, and their names in SQL.
 
-`FORMATS` says it once, for every type; the sets below it, the parser of TABLE_MAPs and everything
-that builds or completes one ask there. How values of a type are read is said in
-`rows/types/registry.py`.
+`FORMATS` describes every type once. `rows/types/registry.py` names the readers of their values.
 
 Source: mysql-server, include/field_types.h; libs/mysql/binlog/event/binary_log_funcs.cpp;
 rows_event.h, Table_map_event (metadata by type); sql/field.cc, Field::sql_type of each type;
@@ -13,11 +11,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import Enum, IntEnum
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from airflow_provider_binlog.binlog.charsets import (
     BINARY_COLLATION,
-    bytes_per_character,
+    BYTES_PER_CHARACTER,
     charset_of,
     decode_text,
 )
@@ -84,11 +83,6 @@ class Metadata(Enum):
     PACKED = ("real type | bytes of a value", 2)
     BYTES_MAX = ("most bytes of a value, little-endian", 2)
 
-    @property
-    def width(self) -> int:
-        """How many bytes they are."""
-        return self.value[1]
-
 
 class MetadataField(IntEnum):
     """Fields of the optional metadata of a TABLE_MAP, by their codes."""
@@ -121,13 +115,12 @@ _GEOMETRY: _Fields = frozenset({MetadataField.GEOMETRY_TYPE})
 
 @dataclass(frozen=True, slots=True)
 class TypeFormat:
-    """How a TABLE_MAP describes the columns of a type.
+    """Description of a type's columns in a TABLE_MAP.
 
     Attributes:
         sql_name: The type's name in SQL; empty where the column's metadata decide it.
-        metadata: What its bytes of metadata say.
-        fields: The fields of optional metadata that have an entry for such a column, of both
-            families.
+        metadata: Meaning of its bytes of metadata.
+        fields: Fields of optional metadata with an entry for such a column, in both families.
         mysql, mariadb: The further fields of one family.
         is_large: Whether row images may lack its values under `binlog_row_image=NOBLOB`.
     """
@@ -180,9 +173,6 @@ FORMATS: dict[ColumnType, TypeFormat] = {
 }
 """Every type that a TABLE_MAP may have."""
 
-NOT_LOGGED = frozenset({_T.TYPED_ARRAY, _T.INVALID, _T.BOOL})
-"""Codes that servers use in memory only."""
-
 
 class HiddenType(NamedTuple):
     """A type of MariaDB that the log writes as another one; information_schema knows it.
@@ -207,20 +197,15 @@ HIDDEN_TYPES: dict[str, HiddenType] = {
 """By data type."""
 
 
+@cache
 def types_with(field: MetadataField, flavor: Flavor) -> frozenset[ColumnType]:
     """Return the types whose columns have an entry in a field of optional metadata."""
-    return _TYPES_WITH[field, flavor]
-
-
-_TYPES_WITH = {
-    (field, flavor): frozenset(
+    return frozenset(
         kind
         for kind, form in FORMATS.items()
         if field in form.fields | (form.mysql if flavor is Flavor.MYSQL else form.mariadb)
     )
-    for field in MetadataField
-    for flavor in Flavor
-}
+
 
 NUMERIC = types_with(MetadataField.SIGNEDNESS, Flavor.MYSQL)
 """Types with a bit in SIGNEDNESS."""
@@ -262,12 +247,13 @@ def metadata_width(type_code: int) -> int:
         UnsupportedError: The code is none that a row image can hold.
     """
     try:
-        return FORMATS[ColumnType(type_code)].metadata.width
+        width: int = FORMATS[ColumnType(type_code)].metadata.value[1]
     except (KeyError, ValueError):
         raise UnsupportedError(
             "a column type that no known server logs: leave the table out",
             type=type_name(type_code),
         ) from None
+    return width
 
 
 def type_name(type_code: int) -> str:
@@ -348,4 +334,4 @@ def _text_type(column: TableMapColumn) -> SqlType:
     name = ("binary" if fixed else "varbinary") if binary else ("char" if fixed else "varchar")
     if column.collation is None:
         return SqlType(name)
-    return SqlType(name, column.bytes_max // bytes_per_character(charset_of(column.collation)))
+    return SqlType(name, column.bytes_max // BYTES_PER_CHARACTER[charset_of(column.collation)])

@@ -1,9 +1,5 @@
 """Sets of MySQL GTIDs, with the algebra that positions need, and MariaDB's counterpart.
 
-    text: uuid[:tag]:1-51[:60][:tag:5-7],uuid:...
-    untagged: | 8 count | count times: 16 uuid, 8 n intervals, n times: 8 first, 8 last + 1 |
-    tagged:   | 1 (1) | 6 count | 1 (1) | the same with a tag, size before it, after each uuid |
-
 Source: mysql-server, sql/rpl_gtid_set.cc, Gtid_set::encode and add_gtid_encoding, and
 libs/mysql/gtid; mariadb, sql/rpl_gtid.cc, rpl_slave_state::domain_to_gtid.
 """
@@ -13,15 +9,12 @@ from __future__ import annotations
 import re
 import uuid as uuid_module
 from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.binlog.buffer import Buffer
 from airflow_provider_binlog.errors import FormatError
 from airflow_provider_binlog.position import Flavor
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
 
 Interval = tuple[int, int]
 """First and last number, both in it."""
@@ -34,9 +27,14 @@ _TAGGED_MARK = 1 << 56 | 1
 
 
 class GtidSet:
-    """A set of MySQL GTIDs. Holds, per server uuid and tag, intervals in order that do not touch.
+    """A set of MySQL GTIDs: by server uuid and tag, intervals in order that do not touch.
 
-    Mutable: `add` and `add_interval` change it; the operators return new sets.
+        text:     uuid[:tag]:1-51[:60][:tag:5-7],uuid:...
+        untagged: | 8 count | count times: 16 uuid, 8 n intervals, n times: 8 first, 8 last + 1 |
+        tagged:   | 1 (1) | 6 count | 1 (1) | the same with a tag, size before it, after each uuid |
+
+    Mutable: `add_interval` changes it; the operators return new sets. Text, bytes and numbers that
+    are not valid raise `FormatError`.
     """
 
     __slots__ = ("_intervals",)
@@ -44,15 +42,9 @@ class GtidSet:
     def __init__(self) -> None:
         self._intervals: dict[_Source, list[Interval]] = {}
 
-    # Text
-
     @classmethod
     def parse(cls, text: str) -> GtidSet:
-        """Read MySQL's text form; the empty text is the empty set.
-
-        Raises:
-            FormatError: The text is no GTID set.
-        """
+        """Read MySQL's text form; the empty text is the empty set."""
         result = cls()
         for part in filter(None, (part.strip() for part in text.split(","))):
             server, *tokens = (token.strip() for token in part.split(":"))
@@ -86,27 +78,9 @@ class GtidSet:
             previous = uuid
         return ",".join(parts)
 
-    def __repr__(self) -> str:
-        """Return the call that makes an equal set."""
-        return f"GtidSet.parse({str(self)!r})"
-
-    # Wire
-
-    @property
-    def has_tags(self) -> bool:
-        """Whether a server before 8.3 could not hold the set."""
-        return any(tag for _, tag in self._intervals)
-
-    def encode(self, *, tagged: bool | None = None) -> bytes:
-        """Return the binary form: with tags if asked for, by default where there are any.
-
-        Raises:
-            FormatError: The set has tags and the form without was asked for.
-        """
-        if tagged is None:
-            tagged = self.has_tags
-        if self.has_tags and not tagged:
-            raise FormatError("tags need the tagged form", gtid_set=str(self))
+    def encode(self) -> bytes:
+        """Return the binary form, with tags if there are any: servers before 8.3 know none."""
+        tagged = any(tag for _, tag in self._intervals)
         count = len(self._intervals)
         header = _TAGGED_MARK | count << 8 if tagged else count
         parts = [header.to_bytes(8, "little")]
@@ -122,11 +96,7 @@ class GtidSet:
 
     @classmethod
     def decode(cls, data: bytes | memoryview) -> GtidSet:
-        """Read the binary form: the body of PREVIOUS_GTIDS.
-
-        Raises:
-            FormatError: The bytes are no GTID set.
-        """
+        """Read the binary form: the body of PREVIOUS_GTIDS."""
         result = cls()
         buffer = Buffer(data)
         header = buffer.uint(8)
@@ -144,18 +114,8 @@ class GtidSet:
             raise FormatError("bytes after a GTID set", left=buffer.remaining)
         return result
 
-    # Building
-
-    def add(self, uuid: str, tag: str, number: int) -> None:
-        """Put one GTID into the set."""
-        self.add_interval(uuid, tag, number, number)
-
     def add_interval(self, uuid: str, tag: str, first: int, last: int) -> None:
-        """Put the numbers from `first` to `last` into the set.
-
-        Raises:
-            FormatError: The numbers are not in MySQL's range, or in the wrong order.
-        """
+        """Put the numbers from `first` to `last` into the set."""
         if not 1 <= first <= last <= _NUMBER_MAX:
             raise FormatError("not an interval of GTIDs", first=first, last=last)
         intervals = self._intervals.setdefault((uuid, tag), [])
@@ -171,16 +131,6 @@ class GtidSet:
             first, last = min(first, intervals[low][0]), max(last, intervals[high - 1][1])
         intervals[low:high] = [(first, last)]
 
-    def copy(self) -> GtidSet:
-        """Return an equal set, independent of this one."""
-        result = GtidSet()
-        result._intervals = {
-            source: list(intervals) for source, intervals in self._intervals.items()
-        }
-        return result
-
-    # Algebra
-
     def intervals(self) -> Iterator[tuple[str, str, int, int]]:
         """Yield (uuid, tag, first, last), in order."""
         for (uuid, tag), intervals in sorted(self._intervals.items()):
@@ -189,7 +139,8 @@ class GtidSet:
 
     def union(self, other: GtidSet) -> GtidSet:
         """Return what is in either set."""
-        result = self.copy()
+        result = GtidSet()
+        result._intervals = {name: list(own) for name, own in self._intervals.items()}
         for uuid, tag, first, last in other.intervals():
             result.add_interval(uuid, tag, first, last)
         return result
@@ -210,12 +161,6 @@ class GtidSet:
     def issubset(self, other: GtidSet) -> bool:
         """Whether the other holds all of this one."""
         return not self.subtract(other)
-
-    def contains(self, uuid: str, tag: str, number: int) -> bool:
-        """Whether one GTID is in the set."""
-        intervals = self._intervals.get((uuid, tag), [])
-        index = bisect_left(intervals, number, key=lambda interval: interval[1])
-        return index < len(intervals) and intervals[index][0] <= number
 
     def __bool__(self) -> bool:
         """Whether there is anything in the set."""
@@ -255,11 +200,7 @@ def _canonical_uuid(server: str, text: str) -> str:
 
 
 def decode_tag(data: memoryview) -> str:
-    """Return a GTID's tag; the empty one stands for none.
-
-    Raises:
-        FormatError: The tag is not at most 32 of `a-z0-9_`.
-    """
+    """Return a GTID's tag, at most 32 of `a-z0-9_`; the empty one stands for none."""
     tag = bytes(data).decode("latin-1")
     if tag and _TAG.fullmatch(tag) is None:
         raise FormatError("not a tag of a GTID", tag=bytes(data).hex())
@@ -281,11 +222,7 @@ class MariadbGtidPosition:
 
     @classmethod
     def parse(cls, text: str) -> MariadbGtidPosition:
-        """Read `0-1-100,7-2-5`; the empty text is the start of the log.
-
-        Raises:
-            FormatError: The text is no list of GTIDs, or names a domain twice.
-        """
+        """Read `0-1-100,7-2-5`; the empty text is the start of the log."""
         domains: dict[int, tuple[int, int]] = {}
         for part in text.split(",") if text.strip() else []:
             match = _MARIADB_GTID.fullmatch(part)
@@ -318,7 +255,7 @@ class MariadbGtidPosition:
         A domain can be deleted from a log; but one must be common, if this position has any.
         """
         common = self.domains.keys() & other.domains.keys()
-        alike = all(self.domains[each] == other.domains[each] for each in common)
+        alike = all(self.domains[domain] == other.domains[domain] for domain in common)
         return alike and bool(common or not self.domains)
 
     def __str__(self) -> str:
@@ -330,11 +267,7 @@ class MariadbGtidPosition:
 
 
 def missing_gtids(flavor: Flavor, gtids: str, executed: str) -> str:
-    """Return the part of some GTIDs that was not executed, in text; empty where there is none.
-
-    Raises:
-        FormatError: A text is none of the family's.
-    """
+    """Return the part of some GTIDs that was not executed, in text; empty where there is none."""
     if flavor is Flavor.MYSQL:
         return str(GtidSet.parse(gtids).subtract(GtidSet.parse(executed)))
     return str(MariadbGtidPosition.parse(gtids).beyond(MariadbGtidPosition.parse(executed)))

@@ -1,7 +1,4 @@
-"""The 4 bytes that every binlog file begins with, and the 19 that every event begins with.
-
-    file  | 4 magic | events |
-    event | 4 timestamp | 1 type | 4 server id | 4 size | 4 end of the event in its file | 2 flags |
+"""Magic number of binlog files, and the common header of events with its types.
 
 Source: mysql-server, libs/mysql/binlog/event/binlog_event.h, Log_event_header and enum
 Log_event_type; sql/log_event.h, BINLOG_MAGIC; sql/rpl_log_encryption.h; mariadb, sql/log_event.h.
@@ -97,18 +94,13 @@ class EventType(IntEnum):
     PARTIAL_ROW_DATA = 172
 
 
-ROWS_V1 = frozenset({EventType.WRITE_ROWS_V1, EventType.UPDATE_ROWS_V1, EventType.DELETE_ROWS_V1})
-"""Rows events with the header of version 1."""
-
-ROWS_V2 = frozenset(
+ROWS = frozenset(
     {
+        *(EventType.WRITE_ROWS_V1, EventType.UPDATE_ROWS_V1, EventType.DELETE_ROWS_V1),
         *(EventType.WRITE_ROWS, EventType.UPDATE_ROWS, EventType.DELETE_ROWS),
         EventType.PARTIAL_UPDATE_ROWS,
     }
 )
-"""Rows events with the header of version 2, which may carry extra data."""
-
-ROWS = ROWS_V1 | ROWS_V2
 """The rows events that are decoded."""
 
 GROUP_STARTS = frozenset(
@@ -170,6 +162,8 @@ _HEADER = struct.Struct("<IBIIIH")
 class EventHeader:
     """The common header of one event.
 
+        | 4 timestamp | 1 type | 4 server id | 4 size | 4 end of the event in its file | 2 flags |
+
     Attributes:
         timestamp: When its statement began, seconds since 1970; 0 in artificial events.
         type: Type code; not always one of `EventType`.
@@ -189,12 +183,7 @@ class EventHeader:
 
     @classmethod
     def parse(cls, data: bytes | memoryview, offset: int = 0) -> EventHeader:
-        """Read the header that begins at `offset` of `data`.
-
-        Raises:
-            TruncatedError: Fewer than 19 bytes are left.
-            FormatError: The event's size is smaller than its header.
-        """
+        """Read the header that begins at `offset` of `data`."""
         if offset + HEADER_SIZE > len(data):
             raise TruncatedError("header ends early", at=offset, left=len(data) - offset)
         header = cls(*_HEADER.unpack_from(data, offset))
@@ -210,34 +199,27 @@ class EventHeader:
 
     @property
     def artificial(self) -> bool:
-        """Whether the event was made for the stream and is not in the log."""
+        """Whether it is only in the stream."""
         return bool(self.flags & ARTIFICIAL)
 
     @property
     def ignorable(self) -> bool:
-        """Whether a reader that does not know the type may skip the event."""
+        """Whether it may be skipped by readers that do not know its type."""
         return bool(self.flags & IGNORABLE)
 
 
 MAGIC = b"\xfebin"
 """The first four bytes of a binlog file."""
 
-ENCRYPTED_MAGIC = b"\xfdbin"
-"""The first four bytes of a file that MySQL encrypted."""
+_ENCRYPTED_MAGIC = b"\xfdbin"
 
 
 def check_magic(data: bytes | memoryview) -> None:
-    """Raise if a binlog file cannot begin with these bytes, or is encrypted.
-
-    Raises:
-        TruncatedError: Fewer than four bytes.
-        UnsupportedError: The file is encrypted.
-        FormatError: The file is no binlog.
-    """
+    """Raise if a binlog file cannot begin with these bytes, or is encrypted."""
     first = bytes(data[: len(MAGIC)])
     if len(first) < len(MAGIC):
         raise TruncatedError("a binlog file has at least four bytes", size=len(first))
-    if first == ENCRYPTED_MAGIC:
+    if first == _ENCRYPTED_MAGIC:
         raise UnsupportedError(
             "the file is encrypted: read it from the server, which sends it in clear"
         )

@@ -1,12 +1,8 @@
-"""Where transactions begin and end, and which events must not be skipped.
+"""The transaction that each event belongs to, and the events that must not be skipped.
 
-    BOUNDARY ─GTID─▶ BEGUN ─BEGIN─▶ OPEN ─XID, COMMIT, ROLLBACK─▶ BOUNDARY
-                           ─XA START─▶ XA_OPEN ─XA_PREPARE─▶ BOUNDARY
+    BOUNDARY ─GTID─▶ BEGUN ─BEGIN, XA START─▶ OPEN ─XID, COMMIT, ROLLBACK, XA_PREPARE─▶ BOUNDARY
                            ─any other statement─▶ BOUNDARY
-             ─MariaDB's─▶ OPEN, XA_OPEN or STANDALONE ─one statement─▶ BOUNDARY
-
-`TRANSITIONS` is this as a table. `TransactionScanner` applies it event by event,
-`blocks/transactions.py` to whole blocks.
+             ─MariaDB's GTID─▶ OPEN, or BEGUN if one statement follows
 
 Source: mysql-server, sql/binlog.cc and sql/log_event.cc; mariadb, sql/log.cc and
 sql/log_event.h, Gtid_log_event.
@@ -15,36 +11,27 @@ sql/log_event.h, Gtid_log_event.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import TYPE_CHECKING, NoReturn, TypeAlias
+from typing import TypeAlias
 
-from airflow_provider_binlog.binlog.events.control import Incident
-from airflow_provider_binlog.binlog.events.gtid import (
-    PREPARED_XA,
-    STANDALONE,
-    GtidEvent,
-    MariadbGtid,
-)
+from airflow_provider_binlog.binlog.events.control import FormatDescription, Incident
+from airflow_provider_binlog.binlog.events.gtid import Gtid
 from airflow_provider_binlog.binlog.events.statements import Query, XaPrepare
 from airflow_provider_binlog.binlog.header import (
     COMPRESSED,
     GROUP_STARTS,
     ROWS,
     THREAD_SPECIFIC,
+    EventHeader,
     EventType,
     event_name,
 )
 from airflow_provider_binlog.errors import FormatError, UnsupportedError
+from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.sql.lexer import mask_literals
 from airflow_provider_binlog.sql.statement_types import StatementType, classify, xid_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from airflow_provider_binlog.binlog.events.control import FormatDescription
-    from airflow_provider_binlog.binlog.header import EventHeader
-    from airflow_provider_binlog.position import Flavor
 
 
 class GroupEnd(Enum):
@@ -67,154 +54,29 @@ class GroupEnd(Enum):
 class State(Enum):
     """What the events so far say about the next one."""
 
-    BOUNDARY = "boundary"
-    """Between two transactions."""
-    BEGUN = "begun"
-    """After a GTID of MySQL: what follows decides."""
-    OPEN = "open"
-    XA_OPEN = "xa open"
-    """In an XA transaction, which may end prepared."""
-    STANDALONE = "standalone"
-    """After a GTID of MariaDB that one statement follows."""
+    BOUNDARY = "between two transactions"
+    BEGUN = "after a GTID: the statement that follows decides"
+    OPEN = "in a transaction"
 
 
-class Step(Enum):
-    """What an event does to its transaction."""
+Step: TypeAlias = EventType | StatementType
+"""What moves from state to state: a statement, or the type of another event."""
 
-    GTID = "gtid"
-    OPENING_GTID = "opening gtid"
-    """MariaDB's: it is the BEGIN as well."""
-    XA_GTID = "xa gtid"
-    """MariaDB's: it is the XA START as well."""
-    STANDALONE_GTID = "standalone gtid"
-    BEGIN = "begin"
-    XA_START = "xa start"
-    CHANGE = "change"
-    """TABLE_MAP, or a rows event."""
-    XID = "xid"
-    """Or XA_PREPARE in one phase."""
-    PREPARE = "prepare"
-    COMMIT = "commit"
-    ROLLBACK = "rollback"
-    XA_COMMIT = "xa commit"
-    XA_ROLLBACK = "xa rollback"
-    STATEMENT = "statement"
-    """Any other that changes no rows: DDL, SAVEPOINT, XA END, GRANT."""
-    FILE_BOUND = "file bound"
-    """The file ends or begins."""
-    OTHER = "other"
-
-
-Transition: TypeAlias = tuple[State, GroupEnd | None]
-_STATEMENT: Transition = (State.BOUNDARY, GroupEnd.STATEMENT)
-_COMMITTED: Transition = (State.BOUNDARY, GroupEnd.COMMITTED)
-_ROLLED_BACK: Transition = (State.BOUNDARY, GroupEnd.ROLLED_BACK)
-_CUT: Transition = (State.BOUNDARY, GroupEnd.CUT)
-
-
-def _inside(state: State) -> dict[Step, Transition]:
-    """Return the transitions of a transaction that is open."""
-    return {
-        Step.BEGIN: (state, None),
-        Step.CHANGE: (state, None),
-        Step.STATEMENT: (state, None),
-        Step.OTHER: (state, None),
-        Step.XID: _COMMITTED,
-        Step.COMMIT: _COMMITTED,
-        Step.XA_COMMIT: _COMMITTED,
-        Step.ROLLBACK: _ROLLED_BACK,
-        Step.XA_ROLLBACK: _ROLLED_BACK,
-        Step.PREPARE: (State.BOUNDARY, GroupEnd.PREPARED),
-        Step.FILE_BOUND: _CUT,
-    }
-
-
-TRANSITIONS: dict[State, dict[Step, Transition]] = {
-    State.BOUNDARY: {
-        Step.GTID: (State.BEGUN, None),
-        Step.OPENING_GTID: (State.OPEN, None),
-        Step.XA_GTID: (State.XA_OPEN, None),
-        Step.STANDALONE_GTID: (State.STANDALONE, None),
-        Step.FILE_BOUND: (State.BOUNDARY, None),
-        Step.OTHER: (State.BOUNDARY, None),
-    },
-    State.BEGUN: {
-        Step.BEGIN: (State.OPEN, None),
-        Step.XA_START: (State.XA_OPEN, None),
-        Step.XA_COMMIT: (State.BOUNDARY, GroupEnd.XA_COMMITTED),
-        Step.XA_ROLLBACK: (State.BOUNDARY, GroupEnd.XA_ROLLED_BACK),
-        Step.COMMIT: _STATEMENT,
-        Step.ROLLBACK: _STATEMENT,
-        Step.STATEMENT: _STATEMENT,
-        Step.FILE_BOUND: _CUT,
-        Step.OTHER: (State.BEGUN, None),
-    },
-    State.OPEN: _inside(State.OPEN),
-    State.XA_OPEN: _inside(State.XA_OPEN),
-    State.STANDALONE: {
-        Step.BEGIN: _STATEMENT,
-        Step.XA_START: _STATEMENT,
-        Step.XA_COMMIT: (State.BOUNDARY, GroupEnd.XA_COMMITTED),
-        Step.XA_ROLLBACK: (State.BOUNDARY, GroupEnd.XA_ROLLED_BACK),
-        Step.COMMIT: _STATEMENT,
-        Step.ROLLBACK: _STATEMENT,
-        Step.STATEMENT: _STATEMENT,
-        Step.FILE_BOUND: _CUT,
-        Step.OTHER: (State.STANDALONE, None),
-    },
+_OPENING = (StatementType.BEGIN, StatementType.XA_START)
+_XA_ENDS: dict[Step, GroupEnd] = {
+    StatementType.XA_COMMIT: GroupEnd.XA_COMMITTED,
+    StatementType.XA_ROLLBACK: GroupEnd.XA_ROLLED_BACK,
 }
-"""By state and step: the next state, and how the group ends, if it does. A step that a state does
-not have cannot follow: the start was no transaction boundary, or the log is damaged."""
-
-STEPS: dict[int, Step] = {
-    **dict.fromkeys(
-        (EventType.FORMAT_DESCRIPTION, EventType.STOP, EventType.ROTATE), Step.FILE_BOUND
-    ),
-    **dict.fromkeys((*ROWS, EventType.TABLE_MAP), Step.CHANGE),
-    **dict.fromkeys(GROUP_STARTS, Step.GTID),
-    EventType.XID: Step.XID,
-    EventType.XA_PREPARE: Step.PREPARE,
+_ENDS: dict[Step, GroupEnd] = {
+    **dict.fromkeys((EventType.XID, StatementType.COMMIT), GroupEnd.COMMITTED),
+    StatementType.XA_COMMIT: GroupEnd.COMMITTED,
+    **dict.fromkeys((StatementType.ROLLBACK, StatementType.XA_ROLLBACK), GroupEnd.ROLLED_BACK),
+    EventType.XA_PREPARE: GroupEnd.PREPARED,
 }
-"""What an event of each type does; the bodies of QUERY, MARIADB_GTID and XA_PREPARE say more."""
+"""How a transaction that is open ends, by the step."""
 
-_STATEMENT_STEPS = {
-    StatementType.BEGIN: Step.BEGIN,
-    StatementType.XA_START: Step.XA_START,
-    StatementType.COMMIT: Step.COMMIT,
-    StatementType.ROLLBACK: Step.ROLLBACK,
-    StatementType.XA_COMMIT: Step.XA_COMMIT,
-    StatementType.XA_ROLLBACK: Step.XA_ROLLBACK,
-}
-
-
-def step_of_statement(statement_type: StatementType) -> Step:
-    """Return what a statement does that changes no rows."""
-    return _STATEMENT_STEPS.get(statement_type, Step.STATEMENT)
-
-
-def step_of_gtid(flags: int) -> Step:
-    """Return what a GTID of MariaDB with these flags does."""
-    if flags & STANDALONE:
-        return Step.STANDALONE_GTID
-    return Step.XA_GTID if flags & PREPARED_XA else Step.OPENING_GTID
-
-
-_GTIDS = frozenset({Step.GTID, Step.OPENING_GTID, Step.XA_GTID, Step.STANDALONE_GTID})
-_EVENTS = frozenset({Step.CHANGE, Step.XID, Step.PREPARE})
-
-
-def why_impossible(step: Step) -> str:
-    """Return what is wrong where a step cannot follow."""
-    if step in _GTIDS:
-        return "a transaction begins inside another"
-    if step is Step.XA_START:
-        return (
-            "a statement outside a transaction, or XA START inside one: the start is no "
-            "transaction boundary, or the log is damaged"
-        )
-    what = "a change" if step in _EVENTS else "a statement"
-    return f"{what} outside a transaction: the start is no transaction boundary"
-
+CHANGES = ROWS | {EventType.TABLE_MAP}
+_FILE_BOUNDS = frozenset({EventType.FORMAT_DESCRIPTION, EventType.STOP, EventType.ROTATE})
 
 _STATEMENT_FORMAT = (
     "a session logged the text of a statement instead of the rows that it changed:"
@@ -240,49 +102,17 @@ REFUSED: dict[EventType, str] = {
 }
 """Events that carry row changes, or may, and are not decoded: with what to change."""
 
+_NOT_EXPANDED = "a compressed event that was not expanded before it was read: please report it"
+_HINTS = {
+    int(code): hint for code, hint in (REFUSED | dict.fromkeys(COMPRESSED, _NOT_EXPANDED)).items()
+}
+_UNKNOWN_TYPE = "an event of a type unknown here, which must not be skipped: upgrade this package"
+
 PRELUDES = frozenset({EventType.INTVAR, EventType.RAND, EventType.USER_VAR})
 """Of the refused ones, those that only prepare the statement after them, which says more."""
 
 READ = frozenset(EventType) - REFUSED.keys() - COMPRESSED - {EventType.UNKNOWN, EventType.IGNORABLE}
 """Events whose meaning is known, and that are decoded where they matter."""
-
-
-def refuse(type_code: int, **context: object) -> NoReturn:
-    """Raise for an event that must not be skipped; `context` says where it is.
-
-    Raises:
-        UnsupportedError: A legal event that is not decoded, or one of a newer server.
-        FormatError: No server writes such an event.
-    """
-    name = event_name(type_code)
-    if type_code == EventType.UNKNOWN:
-        raise FormatError("not an event", event=name, **context)
-    if type_code in COMPRESSED:
-        raise UnsupportedError(
-            "a compressed event that was not expanded before it was read: please report it",
-            event=name,
-            **context,
-        )
-    try:
-        hint = REFUSED[EventType(type_code)]
-    except (KeyError, ValueError):
-        hint = "an event of a type unknown here, which must not be skipped: upgrade this package"
-    raise UnsupportedError(hint, event=name, **context)
-
-
-def refuse_statement(query: Query, flavor: Flavor, **context: object) -> NoReturn:
-    """Raise for a statement that changes rows and says so by its text alone.
-
-    Raises:
-        UnsupportedError: Always.
-    """
-    raise UnsupportedError(
-        _STATEMENT_FORMAT,
-        thread_id=query.thread_id,
-        database=query.database,
-        statement=mask_literals(query.sql, query.session(flavor)),
-        **context,
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,7 +128,7 @@ class Scanned:
     """
 
     end: GroupEnd | None = None
-    gtid: GtidEvent | MariadbGtid | None = None
+    gtid: Gtid | None = None
     query: Query | None = None
     statement_type: StatementType | None = None
     xid: str | None = None
@@ -307,16 +137,14 @@ class Scanned:
 class TransactionScanner:
     """Follows the events of a log, file after file, from a transaction boundary on.
 
+    Args:
+        skips: Whether the rows that a statement changes by its text alone do not matter.
+
     Attributes:
         skipped: How many events were skipped, by type name.
     """
 
     def __init__(self, skips: Callable[[Query], bool] = lambda _: False) -> None:
-        """Create a scanner at a transaction boundary.
-
-        Args:
-            skips: Whether the rows that a statement changes by its text alone do not matter.
-        """
         self.skipped: Counter[str] = Counter()
         self._skips = skips
         self._state = State.BOUNDARY
@@ -343,70 +171,88 @@ class TransactionScanner:
         if code not in READ:
             return self._not_read(header, body, file_format)
         if code in GROUP_STARTS:
-            return self._begin(header, body, file_format)
+            return self._begin(header, Gtid.parse(header, body))
         if code == EventType.QUERY:
             return self._statement(header, Query.parse(body, file_format), file_format.flavor)
         if code == EventType.XA_PREPARE:
-            return self._prepare(header, XaPrepare.parse(body, file_format))
-        step = STEPS.get(code, Step.OTHER)
-        if step is Step.FILE_BOUND:
-            # An artificial one is of the stream, not of a file.
-            return Scanned(None if header.artificial else self._move(step, header))
-        return Scanned(self._move(step, header))
+            return self._prepare(header, XaPrepare.parse(body))
+        if code in CHANGES or code == EventType.XID:
+            return Scanned(self._move(EventType(code), header))
+        # An artificial one is of the stream, not of a file.
+        cut = code in _FILE_BOUNDS and not header.artificial and not self.at_boundary
+        if cut:
+            self.reset()
+        return Scanned(GroupEnd.CUT if cut else None)
 
     def _prepare(self, header: EventHeader, prepared: XaPrepare) -> Scanned:
         if prepared.one_phase:
-            return Scanned(self._move(Step.XID, header))
-        return Scanned(self._move(Step.PREPARE, header), xid=prepared.xid)
+            return Scanned(self._move(EventType.XID, header))
+        return Scanned(self._move(EventType.XA_PREPARE, header), xid=prepared.xid)
 
-    def _move(self, step: Step, header: EventHeader, **context: object) -> GroupEnd | None:
+    def _begin(self, header: EventHeader, gtid: Gtid) -> Scanned:
+        if not self.at_boundary:
+            raise FormatError("a transaction begins inside another", log_pos=header.log_pos)
+        opens = header.type == EventType.MARIADB_GTID and not gtid.standalone
+        self._state = State.OPEN if opens else State.BEGUN
+        return Scanned(gtid=gtid)
+
+    def _move(self, step: Step, header: EventHeader) -> GroupEnd | None:
         """Follow a step; return how the group ends with it.
 
         Raises:
             FormatError: The step cannot follow.
         """
-        transition = TRANSITIONS[self._state].get(step)
-        if transition is None:
-            if step in (Step.CHANGE, Step.XID, Step.PREPARE):
-                context = {"event": event_name(header.type)}
-            raise FormatError(why_impossible(step), log_pos=header.log_pos, **context)
-        self._state, end = transition
-        return end
+        is_statement = isinstance(step, StatementType)
+        if self._state is State.BEGUN and is_statement:
+            self._state = State.OPEN if step in _OPENING else State.BOUNDARY
+            return None if step in _OPENING else _XA_ENDS.get(step, GroupEnd.STATEMENT)
+        if self._state is State.OPEN and step is not StatementType.XA_START:
+            end = _ENDS.get(step)
+            self._state = State.OPEN if end is None else State.BOUNDARY
+            return end
+        what = "a statement" if is_statement else "a change"
+        if step is StatementType.XA_START:
+            what = "XA START inside a transaction, or a statement"
+        raise FormatError(
+            f"{what} outside a transaction: the start is no transaction boundary, or the log is"
+            " damaged",
+            event=event_name(header.type),
+            log_pos=header.log_pos,
+        )
 
     def _not_read(
         self, header: EventHeader, body: bytes | memoryview, file_format: FormatDescription
     ) -> Scanned:
-        if header.type in PRELUDES:
+        code = header.type
+        if code in PRELUDES:
             return Scanned()  # the statement after it is refused, with its text
-        if header.type == EventType.INCIDENT:
+        if header.ignorable and code not in _HINTS:
+            self.skipped[event_name(code)] += 1
+            return Scanned()
+        context: dict[str, object] = {"event": event_name(code), "log_pos": header.log_pos}
+        if code == EventType.UNKNOWN:
+            raise FormatError("not an event", **context)
+        if code == EventType.INCIDENT:
             lost = Incident.parse(body, file_format)
-            refuse(header.type, number=lost.number, said=lost.message, log_pos=header.log_pos)
-        if header.type in REFUSED or header.type in COMPRESSED or not header.ignorable:
-            refuse(header.type, log_pos=header.log_pos)
-        self.skipped[event_name(header.type)] += 1
-        return Scanned()
-
-    def _begin(
-        self, header: EventHeader, body: bytes | memoryview, file_format: FormatDescription
-    ) -> Scanned:
-        gtid: GtidEvent | MariadbGtid
-        if header.type == EventType.MARIADB_GTID:
-            gtid = MariadbGtid.parse(body, file_format, server_id=header.server_id)
-            self._move(step_of_gtid(gtid.flags), header)
-        else:
-            gtid = GtidEvent.parse(header.type, body, file_format)
-            self._move(Step.GTID, header)
-        return Scanned(gtid=gtid)
+            context |= {"number": lost.number, "said": lost.message}
+        raise UnsupportedError(_HINTS.get(code, _UNKNOWN_TYPE), **context)
 
     def _statement(self, header: EventHeader, query: Query, flavor: Flavor) -> Scanned:
         statement_type = classify(query.sql, query.session(flavor))
         changes = statement_type in (StatementType.DML, StatementType.UNKNOWN)
         if changes and not self._skips(query):
-            refuse_statement(query, flavor, log_pos=header.log_pos)
-        step, shown = step_of_statement(statement_type), ""
-        if step not in TRANSITIONS[self._state]:
-            shown = mask_literals(query.sql, query.session(flavor))
-        end = self._move(step, header, statement=shown)
+            raise UnsupportedError(
+                _STATEMENT_FORMAT,
+                thread_id=query.thread_id,
+                database=query.database,
+                statement=mask_literals(query.sql, query.session(flavor)),
+                log_pos=header.log_pos,
+            )
+        try:
+            end = self._move(statement_type, header)
+        except FormatError as error:
+            error.context["statement"] = mask_literals(query.sql, query.session(flavor))
+            raise
         completes = end in (GroupEnd.XA_COMMITTED, GroupEnd.XA_ROLLED_BACK)
         xid = xid_of(query.sql) if completes else None
         if statement_type is StatementType.DDL:

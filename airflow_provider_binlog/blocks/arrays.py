@@ -1,23 +1,20 @@
-"""Bytes, NumPy and Arrow arrays, one from the other: without pandas, and without a step per item.
+"""Bytes, NumPy and Arrow arrays, one from the other: without a step per item.
 
-`pa.array`, `pa.scalar` and `Array.to_numpy` first look whether pandas made what they are given, and
-import it for that wherever it is installed: a third of a second of processor time for every task.
+`pa.array`, `pa.scalar` and `Array.to_numpy` import pandas where it is installed: a third of a
+second of processor time for every task.
 
 Source: Arrow columnar format, fixed-size primitive and variable-size binary layout.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy.typing as npt
 
 
 def of_numbers(
@@ -75,11 +72,7 @@ def gather(
 ) -> pa.Array[Any]:
     """Return the bytes `data[begin:end]` of each span as a binary array, a copy.
 
-    Args:
-        data: The bytes.
-        begin: Of each span; rising.
-        end: Of each span, at most where the next one begins.
-        order: Which spans, in which order; None: all, as they come.
+    `begin` is rising, and each `end` at most where the next span begins. `order` chooses spans.
     """
     count = len(begin)
     wide = count > 0 and int(end[-1]) > _OFFSET_MAX

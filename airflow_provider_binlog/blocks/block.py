@@ -1,15 +1,5 @@
 """Whole events of one binlog file, by the megabyte: bytes, header columns, and checksums.
 
-The CRC32s of a block are checked together. CRC32 is linear: `crc(A + B) = crc(A) * x**(8 * len(B))
-+ crc(B)` over polynomials modulo its own, where `+` is XOR. An intact event that ends with its
-checksum has the same crc, `INTACT`, whatever it says. The crc of a run of intact events therefore
-follows from where they end, without reading them: the sum of `INTACT * x**(8 * bytes after the
-event)`. One crc over the run's bytes, one gather from a table and one XOR over it verify all of its
-events.
-
-One damaged event never escapes that would not escape its own checksum. Several in one run cancel
-each other with a probability of 2**-32, as damage escapes a single checksum.
-
 Source: zlib, crc32.c, crc32_combine; mysql-server, libs/mysql/binlog/event/binlog_event.cpp,
 Log_event_footer::event_checksum_test.
 """
@@ -18,18 +8,16 @@ from __future__ import annotations
 
 import functools
 import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from itertools import accumulate
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from airflow_provider_binlog.binlog.header import COMPRESSED, GROUP_STARTS, ROWS, event_name
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from airflow_provider_binlog.binlog.events.control import FormatDescription
+from airflow_provider_binlog.binlog.events.control import FormatDescription
+from airflow_provider_binlog.binlog.header import GROUP_STARTS, ROWS, event_name
 
 BLOCK_BYTES = 4 << 20
 """Read or decompressed at once: more no longer fits into the processor's cache."""
@@ -47,26 +35,22 @@ COLUMNS = ("start", "size", *HEADER_COLUMNS, "offset", "expanded_offset")
 class EventBlock:
     """Some consecutive events of one file, checked, as they stand in the log.
 
-    A block holds log events only: what a server adds to the stream (artificial ROTATE, the
-    FORMAT_DESCRIPTION repeated at a start inside the file, heartbeats) is not in it. The events of
-    one file come in order over one or more blocks; a block never spans two files.
+    What a server adds to the stream (artificial ROTATE, the FORMAT_DESCRIPTION repeated at a start
+    inside the file, heartbeats) is in no block.
 
     Attributes:
         file: Name of the binlog file, without its folder.
         format: That file's FORMAT_DESCRIPTION.
-        data: uint8; the events in order, then at least `SLACK` bytes. Bytes after or
-            between events have no meaning: events from a server are five bytes apart.
-        start: int64; where each event begins in `data`.
-        size: int64; bytes of each event, header and checksum included.
-        type: uint8; type code of each event.
-        timestamp: uint32; seconds since 1970.
-        server_id: uint32; the server where the event originated.
-        flags: uint16.
-        offset: int64; offset of each event in the file, our own count: never wrapped. Events that
-            were expanded out of another one have that one's.
-        expanded_offset: int64; offset of each event in the file as it would be with every event
-            expanded: rising, and no two are the same. Equal to `offset` until something was
-            expanded, then ahead of it by the bytes gained since the range began in this file.
+        data: The events in order, then at least `SLACK` bytes. Bytes after or between events have
+            no meaning: events from a server are five bytes apart.
+        start: Where each event begins in `data`.
+        size: Bytes of each event, header and checksum included.
+        type, timestamp, server_id, flags: Of each event's header.
+        offset: Of each event in the file, our own count: never wrapped. Events that were expanded
+            out of another one have that one's.
+        expanded_offset: Of each event in the file as it would be with every event expanded: rising,
+            and no two are the same. Ahead of `offset` by the bytes gained since the range began in
+            this file.
         next_offset: Offset in the file of the first event after the block.
     """
 
@@ -132,7 +116,6 @@ def type_mask(types: Iterable[int]) -> TypeMask:
 
 IS_GROUP_START = type_mask(GROUP_STARTS)
 IS_ROWS = type_mask(ROWS)
-IS_COMPRESSED = type_mask(COMPRESSED)
 
 
 def choose(block: EventBlock, events: npt.NDArray[np.int64]) -> EventBlock:
@@ -173,9 +156,6 @@ def join(blocks: list[EventBlock]) -> EventBlock:
     return replace(blocks[0], data=data, **columns, next_offset=blocks[-1].next_offset)
 
 
-# Reflected, as zlib has it: the highest bit stands for x**0.
-_POLYNOMIAL = 0xEDB88320
-
 INTACT = zlib.crc32(zlib.crc32(b"").to_bytes(4, "little"))
 """The crc of every intact event with its checksum."""
 
@@ -193,6 +173,12 @@ def first_damaged(
 
     The events follow one another in `data` without a gap. `start` and `size` take in the checksum,
     and may take in `NEUTRAL` bytes before the event.
+
+    CRC32 is linear: `crc(A + B) = crc(A) * x**(8 * len(B)) + crc(B)` over polynomials modulo its
+    own, where `+` is XOR. The crc of a run of intact events is therefore the sum of
+    `INTACT * x**(8 * bytes after the event)`, and one crc over its bytes verifies them all. Several
+    damaged events of a run cancel each other with a probability of 2**-32, as damage escapes a
+    single checksum.
     """
     if not len(start):
         return None
@@ -239,38 +225,12 @@ def _damaged_in(
 def _intact_times_power() -> npt.NDArray[np.uint32]:
     """Return `INTACT * x**(8 * t)` for every distance t inside a run.
 
-    Built by doubling: the second half is the first one times a constant, and a product with a
-    constant is linear, so that four look-ups of a byte each make it.
+    A byte 0 multiplies a CRC register by x**8; zlib inverts the register before and after.
     """
     # The last event of a run may begin at its very end and be as long as a run.
-    count = 2 * _RUN_BYTES + 1
-    table = np.empty(count, dtype=np.uint32)
-    table[0] = INTACT
-    have, factor = 1, 0x00800000  # x**8
-    while have < count:
-        more = min(have, count - have)
-        table[have : have + more] = _times(table[:more], factor)
-        have, factor = have + more, _multiply(factor, factor)
-    return table
-
-
-def _times(values: npt.NDArray[np.uint32], factor: int) -> npt.NDArray[np.uint32]:
-    products = np.zeros((4, 256), dtype=np.uint32)
-    for bit in range(32):
-        octet, shift = divmod(bit, 8)
-        has_bit = (np.arange(256) >> shift & 1).astype(bool)
-        products[octet, has_bit] ^= np.uint32(_multiply(1 << bit, factor))
-    result: npt.NDArray[np.uint32] = products[0][values & 0xFF]
-    for octet in range(1, 4):
-        result ^= products[octet][values >> np.uint32(8 * octet) & 0xFF]
-    return result
-
-
-def _multiply(left: int, right: int) -> int:
-    """Return the product of two polynomials modulo CRC32's."""
-    product = 0
-    for bit in range(31, -1, -1):
-        if left >> bit & 1:
-            product ^= right
-        right = right >> 1 ^ (_POLYNOMIAL if right & 1 else 0)
-    return product
+    powers = accumulate(
+        range(2 * _RUN_BYTES),
+        lambda power, _: zlib.crc32(b"\0", power ^ 0xFFFFFFFF) ^ 0xFFFFFFFF,
+        initial=INTACT,
+    )
+    return np.fromiter(powers, dtype=np.uint32, count=2 * _RUN_BYTES + 1)

@@ -1,46 +1,35 @@
 """Events with their transactions, and rows events with their tables and row numbers.
 
-A server repeats the TABLE_MAP of a table for every statement, most of the time to the byte. Each
-distinct one is decoded once; the others are recognised by comparing bytes.
-
 Source: mysql-server sql/log_event.cc, Table_map_log_event and Rows_log_event::do_apply_event.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
+from airflow_provider_binlog.binlog.events.statements import Query
 from airflow_provider_binlog.binlog.events.table_map import TableMap
 from airflow_provider_binlog.binlog.header import HEADER_SIZE, EventType
+from airflow_provider_binlog.binlog.transactions import Scanned
 from airflow_provider_binlog.blocks.arrays import gather, numbers_of, unaligned_view
-from airflow_provider_binlog.blocks.block import BLOCK_BYTES, IS_ROWS, join, span
+from airflow_provider_binlog.blocks.block import BLOCK_BYTES, IS_ROWS, EventBlock, join, span
+from airflow_provider_binlog.blocks.transactions import Transactions
 from airflow_provider_binlog.changes import ROW_FILE_SHIFT
 from airflow_provider_binlog.errors import (
     BinlogError,
     FormatError,
     TableMapMissingError,
-    UnsupportedError,
     error_context,
 )
-from airflow_provider_binlog.sql.ddl import perhaps_of_temporary, read_ddl
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    import numpy.typing as npt
-
-    from airflow_provider_binlog.binlog.events.control import FormatDescription
-    from airflow_provider_binlog.binlog.events.statements import Query
-    from airflow_provider_binlog.binlog.transactions import Scanned
-    from airflow_provider_binlog.blocks.block import EventBlock
-    from airflow_provider_binlog.blocks.transactions import Transactions
-    from airflow_provider_binlog.position import Flavor
-    from airflow_provider_binlog.sql.ddl import DdlStatement
-    from airflow_provider_binlog.sql.lexer import Session
+from airflow_provider_binlog.position import Flavor
+from airflow_provider_binlog.sql.ddl import DdlStatement, perhaps_of_temporary, read_ddl
+from airflow_provider_binlog.sql.lexer import Session
 
 
 class TransactionBlock(NamedTuple):
@@ -74,8 +63,7 @@ class TransactionBlock(NamedTuple):
 def joined(parts: Iterable[TransactionBlock]) -> Iterator[TransactionBlock]:
     """Yield parts of one block, with others between them, in fewer blocks.
 
-    What reads them takes long for each block. The first entry of their transactions is again the
-    one that was open when the last block ended.
+    The first entry of their transactions is again the one that was open when the last block ended.
     """
     group: list[TransactionBlock] = []
     held = number = 0
@@ -117,14 +105,7 @@ def _join(parts: list[TransactionBlock], number: int) -> TransactionBlock:
 
 @dataclass(frozen=True)
 class LoggedStatement:
-    """A DDL statement of a block that took effect.
-
-    Attributes:
-        row: Its number among the rows of the range.
-        file, offset: Where its event begins.
-        query: The event.
-        flavor: Of the server that wrote the log.
-    """
+    """A DDL statement of a block that took effect, and its number among the rows of the range."""
 
     row: int
     file: str
@@ -139,11 +120,7 @@ class LoggedStatement:
 
     @cached_property
     def ddl(self) -> DdlStatement | None:
-        """Actions of the statement on tables, read once; None without any.
-
-        Raises:
-            UnsupportedError: The tables of the statement cannot be determined.
-        """
+        """Actions of the statement on tables, read once; None without any."""
         with error_context(file=self.file, offset=self.offset):
             ddl = read_ddl(self.query.sql, self.session)
         # Where statements are logged, TRUNCATE is logged whichever table of this name it is about.
@@ -158,12 +135,11 @@ class CapturedBlock:
     """A block, with its captured rows events, their tables, transactions and row numbers.
 
     Attributes:
-        block: The events.
         file_index: Of the block's file among the range's files.
         transactions: The transactions that the block has a part of.
         statements: The DDL in it, in log order.
-        events: int64; the captured rows events, as indexes of the block's events, in log order.
-        table: int64; the table of each captured rows event, an index into `table_maps`.
+        events: The captured rows events, as indexes of the block's events, in log order.
+        table: The table of each captured rows event, an index into `table_maps`.
         table_maps: All of the range so far.
     """
 
@@ -181,7 +157,7 @@ class CapturedBlock:
 
     @cached_property
     def row(self) -> npt.NDArray[np.int64]:
-        """int64; of each captured rows event, the number from which its rows are numbered."""
+        """Number of the first row of each captured rows event."""
         return self._row_numbers[self.events]
 
     def row_of(self, event: int) -> int:
@@ -194,7 +170,7 @@ class CapturedBlock:
 
     @property
     def transaction(self) -> npt.NDArray[np.int64]:
-        """int64; of each captured rows event, its transaction: an index into `transactions`."""
+        """Transaction of each captured rows event: an index into `transactions`."""
         return self.transactions.of_event[self.events]
 
     def where(self, chosen: npt.NDArray[np.bool_] | npt.NDArray[np.int64]) -> CapturedBlock:
@@ -221,6 +197,9 @@ _STATEMENT_END = 0x0001
 
 class TableMapReader:
     """Follows the TABLE_MAPs of a log, block after block, from a transaction boundary on.
+
+    A server repeats the TABLE_MAP of a table for every statement, most of the time to the byte:
+    each distinct one is decoded once.
 
     Attributes:
         table_maps: Every distinct one so far; the table of a rows event is an index into it.
@@ -346,7 +325,7 @@ class TableMapReader:
         table = self._tables.get(body)
         if table is None:
             try:
-                table_map = _parse(block.body(event), block.format)
+                table_map = TableMap.parse(block.body(event), block.format)
             except BinlogError as error:
                 error.context |= {**block.where(event), **error.context}
                 raise
@@ -371,14 +350,6 @@ class TableMapReader:
             own = transaction[mapped] == last
             own_ids, own_tables = mapped_id[own].tolist(), mapped_table[own].tolist()
             self._open |= dict(zip(own_ids, own_tables, strict=True))
-
-
-def _parse(body: memoryview, file_format: FormatDescription) -> TableMap:
-    """Read a TABLE_MAP; of one with a column of an unknown type the name, which may not matter."""
-    try:
-        return TableMap.parse(body, file_format)
-    except UnsupportedError as error:
-        return TableMap.parse_name(body, file_format, refused=str(error))
 
 
 def _is_dummy(block: EventBlock, event: int, table_id: int) -> bool:

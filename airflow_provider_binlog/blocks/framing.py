@@ -1,8 +1,7 @@
 """The events of a block of file bytes: where they begin, and their headers as columns, checked.
 
-An event's header holds the server id where it originated. Comparing all bytes with the few ids of a
-log finds every header, and some offsets inside rows that happen to hold the same four bytes. The
-events are those that a chain reaches: each ends where the next one begins.
+Comparing all bytes with the few server ids of a log finds every header, and some offsets inside
+rows. The events are those that a chain reaches: each ends where the next one begins.
 
 Source: mysql-server, sql/binlog_reader.cc, Binlog_event_data_istream; sql/log_event.cc,
 Log_event::write_header.
@@ -11,19 +10,18 @@ Log_event::write_header.
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from airflow_provider_binlog.binlog.events.control import FormatDescription
 from airflow_provider_binlog.binlog.header import HEADER_SIZE, event_name
 from airflow_provider_binlog.blocks.arrays import unaligned_view
 from airflow_provider_binlog.blocks.block import HEADER_COLUMNS, NEUTRAL, EventBlock, first_damaged
 from airflow_provider_binlog.errors import ChecksumError, FormatError
-
-if TYPE_CHECKING:
-    from airflow_provider_binlog.binlog.events.control import FormatDescription
 
 SERVER_ID_OFFSET = 5
 """Where in its header an event has its server id."""
@@ -83,11 +81,9 @@ class ServerIdScanner:
 
 
 def _find(octets: npt.NDArray[np.uint8], server_ids: list[int]) -> npt.NDArray[np.int64]:
-    """Return where one of the ids begins.
-
-    The bytes are compared as words of four, at each of the four ways to divide them into words:
-    that takes fewer comparisons than byte by byte, and words are searched for hits, not bytes.
-    """
+    """Return where one of the ids begins."""
+    # As words of four, at each of the four ways to divide the bytes into words: that takes fewer
+    # comparisons than byte by byte, and words are searched for hits, not bytes.
     count = (len(octets) - _WORD + 1) // _WORD
     hits = np.empty((_WORD, count), dtype=bool)
     for first, hit in enumerate(hits):
@@ -114,10 +110,8 @@ def _find(octets: npt.NDArray[np.uint8], server_ids: list[int]) -> npt.NDArray[n
 def read_records(
     data: npt.NDArray[np.uint8], start: npt.NDArray[np.int64], dtype: np.dtype[np.void]
 ) -> npt.NDArray[np.void]:
-    """Return the bytes at each start as records of `dtype`, a copy.
-
-    One gather of whole records costs a fraction of one per field.
-    """
+    """Return the bytes at each start as records of `dtype`, a copy."""
+    # One gather of whole records costs a fraction of one per field.
     return unaligned_view(data, f"V{dtype.itemsize}")[start].view(dtype)
 
 
@@ -135,10 +129,6 @@ def follow_chain(
 
     Candidate i begins at `start[i]`, rising, and ends at `follows[i] > start[i]`. The chain ends
     with the candidate after which no other begins.
-
-    Candidates that follow one another are taken as one run. The runs that the chain enters are
-    found by doubling: who is reached after 1, 2, 4, 8 … steps. So bytes made to look like
-    headers cost no more than headers do.
     """
     count = len(start)
     broken = np.flatnonzero(follows[:-1] != start[1:])
@@ -149,6 +139,8 @@ def follow_chain(
     target = np.searchsorted(start, follows[last])
     reaches = target < count
     reaches[reaches] = start[target[reaches]] == follows[last[reaches]]
+    # The runs that the chain enters, by doubling: those reached after 1, 2, 4, 8 … steps. Bytes
+    # made to look like headers cost no more than headers do.
     jump = np.append(np.where(reaches, np.searchsorted(last, target), run_count), run_count)
     reached = np.zeros(1, dtype=np.int64)
     while reached[-1] != run_count:
@@ -162,17 +154,63 @@ def follow_chain(
     return np.flatnonzero(np.cumsum(step[:-1], dtype=np.int8))
 
 
-def join_records(
-    starts: list[npt.NDArray[np.int64]],
-    headers: list[npt.NDArray[np.void]],
-    dtype: np.dtype[np.void],
+class Peeked(NamedTuple):
+    """The next event, read by itself: whole, with its `server_id`, or `wanted` bytes of it.
+
+    Otherwise `reply` ends the stream, or there is an `error`.
+    """
+
+    server_id: int | None = None
+    size: int = 0
+    wanted: int = 0
+    reply: bytes | None = None
+    error: FormatError | None = None
+
+
+def follow_records(
+    data: npt.NDArray[np.uint8],
+    at: int,
+    scanner: ServerIdScanner,
+    *,
+    candidates: Callable[[int], tuple[npt.NDArray[np.int64], npt.NDArray[np.void]]],
+    peek: Callable[[int], Peeked],
+    prefix_size: int = 0,
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.void], int, Peeked]:
+    """Return the events from `at` on, as starts and records, where they end, and what follows.
+
+    `candidates` returns the starts and records of what may be events, from an offset on; `peek`
+    reads the one at an offset by itself. Records have `prefix_size` bytes before the event.
+    """
+    candidate, record = candidates(at)
+    starts, records = [candidate[:0]], [record[:0]]
+    while True:
+        index = int(np.searchsorted(candidate, at))
+        if index < len(candidate) and candidate[index] == at:
+            rest, rest_record = candidate[index:], record[index:]
+            follows = rest + rest_record["size"] + prefix_size
+            chosen = follow_chain(rest, follows)
+            starts.append(rest[chosen])
+            records.append(take_records(rest_record, chosen))
+            at = int(follows[chosen][-1])
+            continue
+        event = peek(at)
+        if event.server_id is None:
+            return *_join_records(starts, records), at, event
+        if scanner.learn(event.server_id):
+            candidate, record = candidates(at)
+        starts.append(np.array([at]))
+        records.append(read_records(data, starts[-1], record.dtype))
+        at += event.size
+
+
+def _join_records(
+    starts: list[npt.NDArray[np.int64]], records: list[npt.NDArray[np.void]]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.void]]:
-    """Return the parts of a block as one; no copy where there is a single part, as usual."""
-    if len(starts) == 1:
-        return starts[0], headers[0]
-    if not starts:
-        return np.empty(0, dtype=np.int64), np.empty(0, dtype=dtype)
-    octets = [header.view(f"V{dtype.itemsize}") for header in headers]
+    """Return the parts of a block as one; the first one may be empty."""
+    if len(starts) == 2 and not len(starts[0]):  # as usual: no copy
+        return starts[1], records[1]
+    dtype = records[0].dtype
+    octets = [record.view(f"V{dtype.itemsize}") for record in records]
     return np.concatenate(starts), np.concatenate(octets).view(dtype)
 
 
@@ -191,14 +229,11 @@ _NEUTRAL_SIZE = len(NEUTRAL)
 
 @dataclass(frozen=True)
 class Frames:
-    """The whole events at the start of some bytes.
+    """The whole events at the start of some bytes: `HEADER` records, and where each begins.
 
     Attributes:
-        start: int64; where each event begins.
-        header: `HEADER` records, one per event.
         end: Where the first event begins that is not whole.
-        wanted: Bytes needed from `end` on to frame another event: the size of that event, or of
-            a header if that is not whole either.
+        wanted: Bytes needed from `end` on to frame another event, or its header.
         error: Why no event can begin at `end`; None if it is only not whole.
     """
 
@@ -224,55 +259,27 @@ class Framer:
     def frame(
         self, data: npt.NDArray[np.uint8], begin: int, end: int, *, file: str, offset: int
     ) -> Frames:
-        """Return the whole events of `data[begin:end]`, which begins with one.
+        """Return the whole events of `data[begin:end]`, which begins with one, at `offset`.
 
         Damage is not raised: an earlier event's checksum may be what names it.
-
-        Args:
-            data: Bytes of a file.
-            begin: Where the first event begins.
-            end: Where the known bytes end.
-            file: Name of the file, for errors.
-            offset: Offset of the first event in the file.
         """
         base = offset - begin
         first, at = self._long_events(data, begin, end, base)
-        starts: list[npt.NDArray[np.int64]] = [first] if len(first) else []
-        headers = [read_records(data, long_starts, HEADER) for long_starts in starts]
-        candidate, header = self._candidates(data, at, end, base)
-        while True:
-            index = int(np.searchsorted(candidate, at))
-            if index < len(candidate) and candidate[index] == at:
-                rest, rest_header = candidate[index:], header[index:]
-                chosen = follow_chain(rest, rest + rest_header["size"])
-                starts.append(rest[chosen])
-                headers.append(take_records(rest_header, chosen))
-                at = int(starts[-1][-1]) + int(headers[-1]["size"][-1])
-                continue
-            event = Outlook.at(
-                data,
-                at,
-                end,
-                file=file,
-                offset=base + at,
-                own_log_pos=self._own_log_pos,
-            )
-            if event.wanted or event.error is not None:
-                start, joined = join_records(starts, headers, HEADER)
-                return Frames(start, joined, at, event.wanted, event.error)
-            if self._scanner.learn(event.server_id):
-                candidate, header = self._candidates(data, at, end, base)
-            starts.append(np.array([at]))
-            headers.append(read_records(data, starts[-1], HEADER))
-            at += event.size
+        start, header, at, following = follow_records(
+            data,
+            at,
+            self._scanner,
+            candidates=lambda at: self._candidates(data, at, end, base),
+            peek=lambda at: self._peek(data, at, end, file=file, offset=base + at),
+        )
+        parts = [read_records(data, first, HEADER), header]
+        start, header = _join_records([first, start], parts)
+        return Frames(start, header, at, following.wanted, following.error)
 
     def _long_events(
         self, data: npt.NDArray[np.uint8], begin: int, end: int, base: int
     ) -> tuple[npt.NDArray[np.int64], int]:
-        """Return the whole events up to where they are no longer long, and where that is.
-
-        To step from one to the next costs less than to search all their bytes.
-        """
+        """Return the whole events up to where they are no longer long, and where that is."""
         starts: list[int] = []
         at, octets = begin, data.data
         while end - at >= HEADER_SIZE:
@@ -287,6 +294,23 @@ class Framer:
             starts.append(at)
             at = follows
         return np.array(starts, dtype=np.int64), at
+
+    def _peek(
+        self, data: npt.NDArray[np.uint8], at: int, end: int, *, file: str, offset: int
+    ) -> Peeked:
+        """Read the event that begins at `data[at]`, of which bytes up to `end` are known."""
+        if end - at < HEADER_SIZE:
+            return Peeked(wanted=HEADER_SIZE)
+        _, type_code, server_id, size, log_pos, _ = _HEADER.unpack_from(data.data, at)
+        if not HEADER_SIZE <= size <= EVENT_BYTES_MAX:
+            wrong = FormatError("no event has this size", file=file, offset=offset, size=size)
+            return Peeked(error=wrong)
+        if at + size <= end:
+            return Peeked(server_id, size)
+        # Waiting for the rest of an event whose size is damaged could mean waiting for 4 GiB.
+        if self._own_log_pos and log_pos and log_pos != (offset + size) & 0xFFFFFFFF:
+            return Peeked(error=_wrong_end(file, offset, type_code, size, log_pos))
+        return Peeked(wanted=size)
 
     def _candidates(
         self, data: npt.NDArray[np.uint8], begin: int, end: int, base: int
@@ -305,41 +329,6 @@ class Framer:
             return start, header
         which = np.flatnonzero(fits)
         return start[which], take_records(header, which)
-
-
-@dataclass(frozen=True)
-class Outlook:
-    """One event read by itself: whole, or the bytes that it lacks, or why it is invalid."""
-
-    server_id: int = 0
-    size: int = 0
-    wanted: int = 0
-    error: FormatError | None = None
-
-    @classmethod
-    def at(
-        cls,
-        data: npt.NDArray[np.uint8],
-        at: int,
-        end: int,
-        *,
-        file: str,
-        offset: int,
-        own_log_pos: bool = True,
-    ) -> Outlook:
-        """Look at the event that begins at `data[at]`, of which bytes up to `end` are known."""
-        if end - at < HEADER_SIZE:
-            return cls(wanted=HEADER_SIZE)
-        _, type_code, server_id, size, log_pos, _ = _HEADER.unpack_from(data.data, at)
-        if not HEADER_SIZE <= size <= EVENT_BYTES_MAX:
-            wrong = FormatError("no event has this size", file=file, offset=offset, size=size)
-            return cls(error=wrong)
-        if at + size <= end:
-            return cls(server_id, size)
-        # Waiting for the rest of an event whose size is damaged could mean waiting for 4 GiB.
-        if own_log_pos and log_pos and log_pos != (offset + size) & 0xFFFFFFFF:
-            return cls(error=_wrong_end(file, offset, type_code, size, log_pos))
-        return cls(wanted=size)
 
 
 def header_columns(header: npt.NDArray[np.void]) -> dict[str, Any]:
@@ -366,10 +355,9 @@ def checked_block(
         start: Where each event begins.
         header: `HEADER` records, one per event.
         file: Name of the binlog file.
-        description: The file's FORMAT_DESCRIPTION.
+        description: Its FORMAT_DESCRIPTION.
         offset: Offset of the first event in the file.
-        neutral_gaps: Whether `checksums.NEUTRAL` precedes every event; else they follow
-            one another without a gap.
+        neutral_gaps: Whether `block.NEUTRAL` precedes every event; else there are no gaps.
         own_log_pos: As of `Framer`.
 
     Raises:
@@ -396,25 +384,13 @@ def checked_block(
         damaged = first_damaged(data, start - gap, size + gap)
         if damaged is not None:
             raise ChecksumError("an event is damaged: its CRC32 is wrong", **block.where(damaged))
-    if own_log_pos:
-        _check_ends(block, size, header["log_pos"])
-    return block
-
-
-def _check_ends(
-    block: EventBlock, size: npt.NDArray[np.int64], log_pos: npt.NDArray[np.uint32]
-) -> None:
-    """Refuse an event that does not end where its header says, if that says it."""
-    wrong = (log_pos != (block.offset + size & 0xFFFFFFFF)) & (log_pos != 0)
-    if wrong.any():
+    log_pos = header["log_pos"]
+    wrong = (log_pos != (follows & 0xFFFFFFFF)) & (log_pos != 0)
+    if own_log_pos and wrong.any():
         index = int(np.argmax(wrong))
-        raise _wrong_end(
-            block.file,
-            int(block.offset[index]),
-            int(block.type[index]),
-            int(size[index]),
-            int(log_pos[index]),
-        )
+        numbers = (begins, block.type, size, log_pos)
+        raise _wrong_end(file, *(int(column[index]) for column in numbers))
+    return block
 
 
 def _wrong_end(file: str, offset: int, type_code: int, size: int, log_pos: int) -> FormatError:

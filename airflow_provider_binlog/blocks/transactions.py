@@ -1,10 +1,7 @@
 """The transactions of a block: which events belong to which, their names and commit times.
 
-Most of a log looks alike: a GTID, BEGIN, TABLE_MAPs and rows events, an XID. Those that lie whole
-in a block are recognised by comparing type codes, and what must stand at fixed offsets, and are
-read by the column. Whatever is not of this form is fed to the plain scanner of `binlog/`, one event
-after another: statements, two-phase commits, the ends of files, a transaction that reaches over the
-block's end.
+Transactions of GTID, BEGIN, TABLE_MAPs, rows events and XID that lie whole in a block are read by
+the column. All other events are fed to `TransactionScanner`, one after another.
 
 Source: as binlog/transactions.py and binlog/events/gtid.py.
 """
@@ -12,38 +9,25 @@ Source: as binlog/transactions.py and binlog/events/gtid.py.
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
-from airflow_provider_binlog.binlog.events.gtid import (
-    COMPLETED_XA,
-    PREPARED_XA,
-    STANDALONE,
-    GtidEvent,
-    MariadbGtid,
-)
+from airflow_provider_binlog.binlog.events.gtid import COMPLETED_XA, PREPARED_XA, STANDALONE, Gtid
+from airflow_provider_binlog.binlog.events.statements import Query
 from airflow_provider_binlog.binlog.header import EventHeader, EventType
-from airflow_provider_binlog.binlog.transactions import STEPS, Step, TransactionScanner
+from airflow_provider_binlog.binlog.transactions import CHANGES, Scanned, TransactionScanner
 from airflow_provider_binlog.blocks.arrays import unaligned_view
-from airflow_provider_binlog.blocks.block import IS_GROUP_START, type_mask
-from airflow_provider_binlog.errors import BinlogError, UnsupportedError, raise_error
-
-if TYPE_CHECKING:
-    from collections import Counter
-    from collections.abc import Callable
-
-    import numpy.typing as npt
-
-    from airflow_provider_binlog.binlog.events.statements import Query
-    from airflow_provider_binlog.binlog.transactions import Scanned
-    from airflow_provider_binlog.blocks.block import EventBlock
-    from airflow_provider_binlog.errors import Refuse
+from airflow_provider_binlog.blocks.block import IS_GROUP_START, EventBlock, type_mask
+from airflow_provider_binlog.errors import BinlogError, Refuse, UnsupportedError, raise_error
 
 # GTIDs of a fixed layout, which are read by the column.
 IS_PLAIN_START = type_mask((EventType.GTID, EventType.ANONYMOUS_GTID, EventType.MARIADB_GTID))
-IS_CHANGE = type_mask(code for code, step in STEPS.items() if step is Step.CHANGE)
+IS_CHANGE = type_mask(CHANGES)
 # What may be in a transaction that is read by the column: of it, nothing changes the state.
 IS_INNER = IS_CHANGE | type_mask((EventType.ROWS_QUERY, EventType.ANNOTATE_ROWS))
 
@@ -142,13 +126,12 @@ class Transactions:
     before.
 
     Attributes:
-        of_event: int64; the transaction of each event.
-        start: int64; index of each transaction's first event; -1 for the first entry.
-        prefix: int64; what each GTID begins with, an index into the reader's `prefixes`, or
-            `NO_NAME`.
-        number: int64; the number each GTID ends with.
-        commit_ts: int64; microseconds since 1970.
-        scanned: What the plain scanner said of events that it has something to say of, by event.
+        of_event: The transaction of each event.
+        start: Index of each transaction's first event; -1 for the first entry.
+        prefix: Start of each GTID, an index into the reader's `prefixes`, or `NO_NAME`.
+        number: The number each GTID ends with.
+        commit_ts: Microseconds since 1970.
+        scanned: Results of `TransactionScanner` that are not empty, by event.
         ends_open: Whether the last transaction continues after the block.
     """
 
@@ -161,37 +144,31 @@ class Transactions:
     ends_open: bool
 
 
-@dataclass
-class _Columns:
-    """Transactions as they are found: pieces of the columns, in no order."""
+_Columns: TypeAlias = npt.NDArray[np.int64]
 
-    start: list[npt.NDArray[np.int64]] = field(default_factory=list)
-    prefix: list[npt.NDArray[np.int64]] = field(default_factory=list)
-    number: list[npt.NDArray[np.int64]] = field(default_factory=list)
-    commit_ts: list[npt.NDArray[np.int64]] = field(default_factory=list)
 
-    def add(self, start: object, prefix: object, number: object, commit_ts: object) -> None:
-        for column, values in (
-            (self.start, start),
-            (self.prefix, prefix),
-            (self.number, number),
-            (self.commit_ts, commit_ts),
-        ):
-            column.append(np.atleast_1d(np.asarray(values, dtype=np.int64)))
+def _columns(start: Any, prefix: Any, number: Any, commit_ts: Any) -> _Columns:
+    """Return columns of some transactions: int64, of shape (4, transaction_count)."""
+    columns = [np.atleast_1d(values) for values in (start, prefix, number, commit_ts)]
+    return np.array(columns, dtype=np.int64)
 
-    def in_order(self) -> tuple[npt.NDArray[np.int64], ...]:
-        """Return the columns in the order of the log."""
-        start = np.concatenate(self.start)
-        order = np.argsort(start)
-        rest = (self.prefix, self.number, self.commit_ts)
-        return start[order], *(np.concatenate(column)[order] for column in rest)
+
+def _in_order(columns: list[_Columns]) -> _Columns:
+    """Join columns in the order of the log."""
+    joined = np.concatenate(columns, axis=1)
+    return joined[:, np.argsort(joined[0])]
 
 
 class TransactionReader:
     """Follows the transactions of a log, block after block, from a transaction boundary on.
 
+    Args:
+        refuse: Takes the error of an event that is refused. Where it returns, reading continues
+            with the next transaction.
+        skips: As of `TransactionScanner`.
+
     Attributes:
-        prefixes: What GTIDs begin with: `uuid:`, `uuid:tag:`, MariaDB's `domain-server-`.
+        prefixes: Of the GTIDs, see `Gtid`.
     """
 
     def __init__(
@@ -200,13 +177,6 @@ class TransactionReader:
         refuse: Refuse = raise_error,
         skips: Callable[[Query], bool] = lambda _: False,
     ) -> None:
-        """Create a reader at a transaction boundary.
-
-        Args:
-            refuse: Takes the error of an event that is refused. Where it returns, reading continues
-                with the next transaction.
-            skips: Whether the rows that a statement changes by its text alone do not matter.
-        """
         self._refuse = refuse
         # After a refused event, until the next transaction begins.
         self._lost = False
@@ -238,8 +208,7 @@ class TransactionReader:
             UnsupportedError: An event carries row changes, or may, and is not decoded.
             FormatError: An event cannot follow the one before.
         """
-        columns = _Columns()
-        columns.add(-1, *self._last)
+        columns = [_columns(-1, *self._last)]
         scanned: dict[int, Scanned] = {}
         begin, end = find_plain_transactions(block)
         self._read_columns(block, begin, columns)
@@ -252,7 +221,7 @@ class TransactionReader:
             at = last
         self._scan(block, at, len(block), columns, scanned)
 
-        start, prefix, number, commit_ts = columns.in_order()
+        start, prefix, number, commit_ts = _in_order(columns)
         self._last = (int(prefix[-1]), int(number[-1]), int(commit_ts[-1]))
         return Transactions(
             of_event=np.cumsum(np.bincount(start[1:], minlength=len(block))),
@@ -265,31 +234,24 @@ class TransactionReader:
         )
 
     def read_names(self, block: EventBlock) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Return prefix and number of the transactions that begin in a block.
-
-        Only the GTIDs are read: nothing is refused, and the state stays.
-
-        Raises:
-            FormatError: A GTID ends early, or is none.
-        """
-        columns = _Columns()
-        columns.add([], [], [], [])
+        """Return prefix and number of the transactions that begin in a block: of GTIDs alone."""
+        columns = [np.empty((4, 0), dtype=np.int64)]
         self._read_columns(block, np.flatnonzero(IS_PLAIN_START[block.type]), columns)
         for event in np.flatnonzero(block.type == EventType.GTID_TAGGED).tolist():
             header = EventHeader.parse(block.event(event))
-            gtid = GtidEvent.parse(header.type, block.body(event), block.format)
-            columns.add(event, *self._name(gtid, header))
-        _, prefix, number, _ = columns.in_order()
+            gtid = Gtid.parse(header, block.body(event))
+            columns.append(_columns(event, *self._name(gtid, header)))
+        _, prefix, number, _ = _in_order(columns)
         return prefix, number
 
     def _read_columns(
-        self, block: EventBlock, begin: npt.NDArray[np.int64], columns: _Columns
+        self, block: EventBlock, begin: npt.NDArray[np.int64], columns: list[_Columns]
     ) -> None:
         mariadb = block.type[begin] == EventType.MARIADB_GTID
         for family, read in ((mariadb, self._read_mariadb), (~mariadb, self._read_mysql)):
             chosen = begin[family]
             if len(chosen):
-                columns.add(chosen, *read(block, chosen))
+                columns.append(_columns(chosen, *read(block, chosen)))
 
     def _read_mysql(self, block: EventBlock, begin: npt.NDArray[np.int64]) -> tuple[object, ...]:
         at = block.start[begin]
@@ -335,7 +297,7 @@ class TransactionReader:
         block: EventBlock,
         first: int,
         last: int,
-        columns: _Columns,
+        columns: list[_Columns],
         scanned: dict[int, Scanned],
     ) -> None:
         """Feed the events from `first` up to `last` to the plain scanner."""
@@ -355,7 +317,7 @@ class TransactionReader:
             at = other + 1
 
     def _feed(
-        self, block: EventBlock, index: int, columns: _Columns, scanned: dict[int, Scanned]
+        self, block: EventBlock, index: int, columns: list[_Columns], scanned: dict[int, Scanned]
     ) -> None:
         header = EventHeader.parse(block.event(index))
         if self._lost and not IS_GROUP_START[header.type]:
@@ -370,22 +332,18 @@ class TransactionReader:
             self.skip_to_next_transaction()
             return
         if seen.gtid is not None:
-            if isinstance(seen.gtid, MariadbGtid) and seen.gtid.sequence > _SEQUENCE_MAX:
+            if seen.gtid.number > _SEQUENCE_MAX:
                 _refuse_sequence(block, index)
-            columns.add(index, *self._name(seen.gtid, header))
+            columns.append(_columns(index, *self._name(seen.gtid, header)))
         if seen.end is not None or seen.query is not None or seen.gtid is not None:
             scanned[index] = seen
 
-    def _name(self, gtid: GtidEvent | MariadbGtid, header: EventHeader) -> tuple[int, int, int]:
-        timestamp = header.timestamp * 1_000_000
-        if not isinstance(gtid, GtidEvent):
-            return self._prefix(f"{gtid.domain}-{gtid.server_id}-"), gtid.sequence, timestamp
-        if gtid.commit_timestamp_us is not None:
-            timestamp = gtid.commit_timestamp_us
-        if gtid.uuid is None:
-            return NO_NAME, 0, timestamp
-        tagged = f"{gtid.uuid}:{gtid.tag}:" if gtid.tag else f"{gtid.uuid}:"
-        return self._prefix(tagged), gtid.number, timestamp
+    def _name(self, gtid: Gtid, header: EventHeader) -> tuple[int, int, int]:
+        timestamp = gtid.commit_timestamp_us
+        if timestamp is None:
+            timestamp = header.timestamp * 1_000_000
+        prefix = NO_NAME if gtid.prefix is None else self._prefix(gtid.prefix)
+        return prefix, gtid.number, timestamp
 
 
 def _refuse_sequence(block: EventBlock, event: int) -> NoReturn:

@@ -5,24 +5,26 @@ source ─blocks─▶ transactions, table maps ─rows events─▶ parts ─�
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import chain
-from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from airflow_provider_binlog.binlog.header import event_name
-from airflow_provider_binlog.blocks.captured import TransactionBlock
+from airflow_provider_binlog.blocks.block import EventBlock
+from airflow_provider_binlog.blocks.captured import CapturedBlock, TransactionBlock
 from airflow_provider_binlog.blocks.expansion import Expander
 from airflow_provider_binlog.blocks.transactions import TransactionReader
 from airflow_provider_binlog.capture.commits import CommitReader
 from airflow_provider_binlog.capture.gtids import ExecutedGtids, StagedTransactions
-from airflow_provider_binlog.capture.log_range import ProgressReporter
+from airflow_provider_binlog.capture.log_range import LogRange, ProgressReporter, TableFilter
 from airflow_provider_binlog.capture.part_maker import PartMaker
 from airflow_provider_binlog.capture.quarantine import Quarantines
 from airflow_provider_binlog.capture.range_reader import RangeReader
-from airflow_provider_binlog.capture.segments import SegmentReader, StatementReader
+from airflow_provider_binlog.capture.segments import Segment, SegmentReader, StatementReader
+from airflow_provider_binlog.capture.table_parts import RowsColumns
 from airflow_provider_binlog.changes import OnTableError
 from airflow_provider_binlog.errors import (
     ConnectionLostError,
@@ -31,46 +33,28 @@ from airflow_provider_binlog.errors import (
     UnsupportedError,
 )
 from airflow_provider_binlog.limits import Limits
-from airflow_provider_binlog.manifest import Manifest
-from airflow_provider_binlog.position import FIRST_OFFSET, Position
+from airflow_provider_binlog.manifest import Manifest, Prepared, TableChanges
+from airflow_provider_binlog.position import FIRST_OFFSET, Position, SourceIdentity
 from airflow_provider_binlog.schema_history.partial_schemas import TrackedSchemas, schema_before
 from airflow_provider_binlog.schema_history.schemas import SchemaReader
 from airflow_provider_binlog.schema_history.statements import ServerSchemas
-from airflow_provider_binlog.schema_history.tables import Tables
+from airflow_provider_binlog.schema_history.tables import TableLookup, Tables
+from airflow_provider_binlog.staging.object_store import ObjectStore
 from airflow_provider_binlog.staging.part_writer import PartQueue
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from airflow_provider_binlog.blocks.block import EventBlock
-    from airflow_provider_binlog.blocks.captured import CapturedBlock
-    from airflow_provider_binlog.capture.log_range import ExtractRequest, LogRange
-    from airflow_provider_binlog.capture.segments import Segment
-    from airflow_provider_binlog.capture.table_parts import RowsColumns
-    from airflow_provider_binlog.manifest import Prepared, Statement, TableChanges
-    from airflow_provider_binlog.position import SourceIdentity
-    from airflow_provider_binlog.schema import TableId
-    from airflow_provider_binlog.schema_history.tables import TableInRange
-    from airflow_provider_binlog.staging.object_store import ObjectStore
-    from airflow_provider_binlog.transport.block_stream import BlockStream
+from airflow_provider_binlog.transport.block_stream import BlockStream
 
 
 def capture_range(log_range: LogRange, source: BlockStream, store: ObjectStore) -> Manifest:
     """Write the parts of a range, and return the manifest that will make them visible.
 
     The same range always gives the same parts: a repeated call overwrites them with what they
-    hold. What the log leaves out of the tables' schemas comes from `read_server_tables` and the
-    tables `known` before the range; see `schema_history/schemas.py`.
-
-    What concerns single tables quarantines them: the manifest has none of their rows, and says why.
-    Under `OnTableError.FAIL` it is raised instead.
+    hold. What concerns single tables quarantines them, or is raised under `OnTableError.FAIL`.
 
     Raises:
-        ServerSetupError: The log does not say enough of a table's columns, and nothing else
-            makes it certain.
+        ServerSetupError: The columns of a table cannot be determined.
         UnsupportedError: The range holds changes that are not decoded, and it is not certain of
             which tables, or commits an XA transaction that was prepared before its start and is
-            not in `prepared`; the text says what to change.
+            not in `prepared`.
         ForeignPositionError: Its stop is no boundary between transactions of this log, or a
             transaction was executed before its start.
         FormatError: An event is damaged, or not what its header says, or transactions are missing,
@@ -78,79 +62,110 @@ def capture_range(log_range: LogRange, source: BlockStream, store: ObjectStore) 
         SourceError: The source, or the way to it, failed.
         StagingError: A part could not be written.
     """
-    server = open_server_schemas(log_range, source)
-
+    opened = OpenRange(log_range, source)
     with PartQueue(store) as queue:
-        return read_range(log_range, source, server, PartSink(log_range.request, queue))
+        maker = PartMaker(log_range.request, queue, opened.reader, opened.quarantines)
+        for logged in opened.blocks():
+            for captured, columns in opened.read(logged):
+                maker.add(captured.block, columns, opened.segments)
+                opened.report(captured, parts=maker.parts, rows=maker.rows)
+        return opened.finish(maker.finish(opened.tables.touched))
 
 
-def open_server_schemas(log_range: LogRange, source: BlockStream) -> ServerSchemas:
-    """Return the tables of information_schema, for a range."""
-    request = log_range.request
-    return ServerSchemas(
-        source,
-        log_range.changes_stop or request.stop,
-        captured=request.tables.matches,
-        read_server_tables=request.read_server_tables,
-        wants_defaults=request.wants_defaults,
-        named=log_range.changes,
-        tables=log_range.server_tables,
-    )
+class OpenRange:
+    """A range that is being read, block by block.
 
-
-def read_range(
-    log_range: LogRange,
-    source: BlockStream,
-    server: ServerSchemas,
-    parts: RangeSink,
-) -> Manifest:
-    """Read the range into a sink, and return its manifest.
-
-    Raises:
-        BinlogError: As `capture_range`.
+    Attributes:
+        server: Tables of information_schema.
+        reader: Reads the captured rows events.
+        tables: Tables and their names up to the last block.
+        quarantines: Tables that cannot be captured.
     """
-    request, stop = log_range.request, log_range.request.stop
-    progress = ProgressReporter(request.start, request.bytes_total, request.on_progress)
-    fails = request.on_table_error is OnTableError.FAIL
-    quarantines = Quarantines(fails=fails)
-    reader = _open(log_range, source, server, quarantines)
-    statements = StatementReader(request.tables, refuse_tables=quarantines.refuse)
-    history = Tables(
-        log_range.known,
-        captured=request.tables.matches,
-        identity=request.identity,
-        sequence=request.sequence,
-    )
-    segments = SegmentReader(history, request.policies, quarantines)
-    parts.open(reader, history, quarantines)
-    at = request.start
-    for logged in bounded(source.blocks(at, stop), stop):
-        parts.begin(logged)
-        at = Position(logged.file, logged.next_offset, file_created=logged.format.created)
-        for captured in reader.read(logged):
-            acting = statements.read(captured)
-            columns = segments.read(captured, acting, reader.schemas.refused)
-            parts.add(captured, columns, segments.segments)
-            progress.report(
-                Position(captured.block.file, captured.block.next_offset),
-                events=reader.events.total(),
-                parts=parts.parts,
-                rows=parts.rows,
-            )
-    _check_end(at, stop, reader.transactions)
-    tables = parts.finish(history.touched)
-    if request.on_tables is not None:
-        named = {table.state.name for table in history.touched.values()}
-        request.on_tables(request.sequence, reader.tables | named)
-    stop = replace(stop, file_created=at.file_created if at.file == stop.file else None)
-    return _manifest(
-        log_range,
-        reader.executed_at(stop),
-        reader,
-        tables=tables,
-        statements=(*segments.in_order(), *quarantines.statements()),
-        dropped_databases=tuple(sorted(history.dropped_databases)),
-    )
+
+    def __init__(self, log_range: LogRange, source: BlockStream) -> None:
+        request = log_range.request
+        captured = request.tables.matches
+        self.server = ServerSchemas(
+            source,
+            log_range.changes_stop or request.stop,
+            captured=captured,
+            read_server_tables=request.read_server_tables,
+            wants_defaults=request.wants_defaults,
+            named=log_range.changes,
+            tables=log_range.server_tables,
+        )
+        self.tables = Tables(
+            log_range.known,
+            captured=captured,
+            identity=request.identity,
+            sequence=request.sequence,
+        )
+        self.quarantines = Quarantines(fails=request.on_table_error is OnTableError.FAIL)
+        self.reader = _open(log_range, source, self.server, self.quarantines)
+        self._log_range = log_range
+        self._source = source
+        self._statements = StatementReader(request.tables, refuse_tables=self.quarantines.refuse)
+        self._segments = SegmentReader(self.tables, request.policies, self.quarantines)
+        self._progress = ProgressReporter(request.start, request.bytes_total, request.on_progress)
+        self._at = request.start
+
+    @property
+    def segments(self) -> Sequence[Segment]:
+        """Segments so far, which `table` of the columns indexes."""
+        return self._segments.segments
+
+    def blocks(self) -> Iterator[EventBlock]:
+        """Yield the blocks of the range; read each before the next one."""
+        start, stop = self._log_range.request.start, self._log_range.request.stop
+        for logged in bounded(self._source.blocks(start, stop), stop):
+            self._at = Position(logged.file, logged.next_offset, file_created=logged.format.created)
+            yield logged
+
+    def read(self, logged: EventBlock) -> Iterator[tuple[CapturedBlock, RowsColumns]]:
+        """Yield what is captured of a block, with the rows events that can be decoded."""
+        for captured in self.reader.read(logged):
+            statements = self._statements.read(captured)
+            columns = self._segments.read(captured, statements, self.reader.schemas.refused)
+            yield captured, columns
+
+    def report(self, captured: CapturedBlock, *, parts: int, rows: int) -> None:
+        """Report the progress, now and then."""
+        at = Position(captured.block.file, captured.block.next_offset)
+        self._progress.report(at, events=self.reader.events.total(), parts=parts, rows=rows)
+
+    def finish(self, tables: tuple[TableChanges, ...]) -> Manifest:
+        """Return the manifest, once all blocks are read.
+
+        Raises:
+            ConnectionLostError, ForeignPositionError: The log does not end where the range does.
+        """
+        request, reader, at = self._log_range.request, self.reader, self._at
+        _check_end(at, request.stop, reader.transactions)
+        if request.on_tables is not None:
+            named = {table.state.name for table in self.tables.touched.values()}
+            request.on_tables(request.sequence, reader.tables | named)
+        is_in_file = at.file == request.stop.file
+        stop = replace(request.stop, file_created=at.file_created if is_in_file else None)
+        return Manifest(
+            sequence=request.sequence,
+            identity=request.identity,
+            start=request.start,
+            stop=reader.executed_at(stop),
+            before_images=request.before_images,
+            zero_dates=request.policies.zero_dates,
+            invalid_text=request.policies.invalid_text,
+            include=tuple(request.tables.include),
+            exclude=tuple(request.tables.exclude),
+            captured_since=self._log_range.captured_since,
+            tables=tables,
+            statements=(*self._segments.in_order(), *self.quarantines.statements()),
+            dropped_databases=tuple(sorted(self.tables.dropped_databases)),
+            events={event_name(code): count for code, count in sorted(reader.events.items())},
+            skipped_events=dict(sorted(reader.transactions.skipped.items())),
+            created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            created_by=request.created_by,
+            prepared=reader.in_doubt,
+        )
 
 
 def _open(
@@ -167,7 +182,9 @@ def _open(
         staged = StagedTransactions(flavor, start, keep=keep)
     return RangeReader(
         captured=matches,
-        schemas=SchemaReader(server, log_range.schemas or _known_schemas(log_range)),
+        schemas=SchemaReader(
+            server, log_range.schemas or tracked_schemas(log_range.known, request.tables)
+        ),
         commits=CommitReader(
             lambda begin: expanded(source.blocks(begin)),
             wanted=matches,
@@ -182,41 +199,10 @@ def _open(
     )
 
 
-def _known_schemas(log_range: LogRange) -> TrackedSchemas:
-    """Return the schemas of captured tables that were known before a range."""
-    known, captured = log_range.known, log_range.request.tables.matches
-    return TrackedSchemas(lambda name: schema_before(known, name) if captured(*name) else None)
-
-
-def _manifest(
-    log_range: LogRange,
-    stop: Position,
-    reader: RangeReader,
-    *,
-    tables: tuple[TableChanges, ...],
-    statements: tuple[Statement, ...],
-    dropped_databases: tuple[str, ...],
-) -> Manifest:
-    request = log_range.request
-    return Manifest(
-        sequence=request.sequence,
-        identity=request.identity,
-        start=request.start,
-        stop=stop,
-        before_images=request.before_images,
-        zero_dates=request.policies.zero_dates,
-        invalid_text=request.policies.invalid_text,
-        include=tuple(request.tables.include),
-        exclude=tuple(request.tables.exclude),
-        captured_since=log_range.captured_since,
-        tables=tables,
-        statements=statements,
-        dropped_databases=dropped_databases,
-        events={event_name(code): count for code, count in sorted(reader.events.items())},
-        skipped_events=dict(sorted(reader.transactions.skipped.items())),
-        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        created_by=request.created_by,
-        prepared=reader.in_doubt,
+def tracked_schemas(known: TableLookup, tables: TableFilter) -> TrackedSchemas:
+    """Return the schemas of the captured ones of known tables, for statements to change."""
+    return TrackedSchemas(
+        lambda name: schema_before(known, name) if tables.matches(*name) else None
     )
 
 
@@ -228,20 +214,18 @@ def _check_end(at: Position, stop: Position, transactions: TransactionReader) ->
 
 
 def _is_next_file(at: Position, stop: Position) -> bool:
-    """Whether nothing lies between the end of a file and the beginning of the next one."""
     return stop.offset == FIRST_OFFSET and stop.file_number == at.file_number + 1
 
 
 def executed_at(source: BlockStream, identity: SourceIdentity, position: Position) -> str | None:
     """Return the GTIDs executed before a position, by reading its file up to there.
 
-    None where the log does not say: it was written before the server had GTIDs. Nor does it for the
-    beginning of a file, whose first events say it when the range itself is read.
+    None where the log was written before the server had GTIDs, and at the beginning of a file: its
+    first events say it when the range itself is read.
 
     Raises:
-        ForeignPositionError: No event begins at the position.
-        BinlogError: As `capture_range`, but no event is refused: the position may have been chosen
-            so as to skip those.
+        BinlogError: No event begins at the position, or as `capture_range`; but no event is
+            refused: the position may have been chosen to skip it.
     """
     if position.offset == FIRST_OFFSET:
         return None
@@ -252,24 +236,14 @@ def executed_at(source: BlockStream, identity: SourceIdentity, position: Positio
     return gtids.text
 
 
-def prepared_at(source: BlockStream, position: Position) -> tuple[Prepared, ...]:
-    """Return the XA transactions that are in doubt at a position, by reading its file up to there.
-
-    Those that were prepared in an earlier file are not among them. Nor is any where that part of
-    the file cannot be decoded: the position may have been chosen so as to skip it.
-
-    Raises:
-        ForeignPositionError: No event begins at the position.
-        SourceError: The source, or the way to it, failed.
-    """
-    return prepared_between(source, position.file_start, position)
-
-
 def prepared_between(source: BlockStream, start: Position, stop: Position) -> tuple[Prepared, ...]:
     """Return the XA transactions that are prepared after one position and in doubt at another.
 
+    None where that part of the log cannot be decoded: the stop may have been chosen to skip it.
+
     Raises:
-        As `prepared_at`.
+        ForeignPositionError: No event begins at the stop.
+        SourceError: The source, or the way to it, failed.
     """
     if start.coordinates == stop.coordinates:
         return ()
@@ -307,69 +281,9 @@ def bounded(blocks: Iterator[EventBlock], stop: Position) -> Iterator[EventBlock
 
 
 def _cut(block: EventBlock, stop: Position) -> EventBlock:
-    """Return the events of the block before `stop`."""
     if block.file != stop.file or block.next_offset <= stop.offset:
         return block
     count = int(np.searchsorted(block.offset, stop.offset))
     if count == len(block) or int(block.offset[count]) != stop.offset:
         raise ForeignPositionError("no event begins at this position", position=stop)
     return block.part(0, count)
-
-
-class RangeSink(Protocol):
-    """Consumer of a range: writes its parts, or plans its sub-ranges.
-
-    Attributes:
-        parts: Number of parts written.
-        rows: Number of change rows in the parts.
-    """
-
-    parts: int
-    rows: int
-
-    def open(self, reader: RangeReader, tables: Tables, quarantines: Quarantines) -> None:
-        """Start the range, with the objects that follow it."""
-
-    def begin(self, logged: EventBlock) -> None:
-        """Note that the log was read up to the beginning of a block."""
-
-    def add(
-        self, captured: CapturedBlock, columns: RowsColumns, segments: Sequence[Segment]
-    ) -> None:
-        """Add the captured events of a block; see `PartMaker.add`."""
-
-    def finish(self, touched: Mapping[TableId, TableInRange]) -> tuple[TableChanges, ...]:
-        """Finish, and return the tables for the manifest, by name."""
-
-
-class PartSink(RangeSink):
-    """Sink that writes parts."""
-
-    def __init__(self, request: ExtractRequest, queue: PartQueue) -> None:
-        self.parts = self.rows = 0
-        self._request = request
-        self._queue = queue
-
-    def open(self, reader: RangeReader, tables: Tables, quarantines: Quarantines) -> None:  # noqa: ARG002
-        """Create the part maker."""
-        self._maker = PartMaker(
-            self._request,
-            self._queue,
-            files=reader.files,
-            prefixes=reader.transactions.prefixes,
-            quarantines=quarantines,
-        )
-
-    def begin(self, logged: EventBlock) -> None:
-        """Do nothing."""
-
-    def add(
-        self, captured: CapturedBlock, columns: RowsColumns, segments: Sequence[Segment]
-    ) -> None:
-        """Write the parts that are full."""
-        self._maker.add(captured.block, columns, segments)
-        self.parts, self.rows = self._maker.parts, self._maker.rows
-
-    def finish(self, touched: Mapping[TableId, TableInRange]) -> tuple[TableChanges, ...]:
-        """Write the remaining events."""
-        return self._maker.finish(touched)

@@ -8,46 +8,194 @@ XA transactions in two phases are put where their changes become visible, at the
     becomes   GTID | XA_PREPARE                   GTID | XA START | changes | XA END | XA COMMIT
 
 Whether XA START begins a transaction of one phase or of two is known at its end: until then its
-changes are buffered. So are those of a transaction that may roll some back, see `Rollbacks`.
+changes are buffered in memory while they are few, and read again from the log where they are many,
+or were prepared in an earlier range.
 
-Source: as binlog/transactions.py; mysql-server, sql/xa/sql_cmd_xa.cc; mariadb, sql/xa.cc.
+A server cuts what it rolls back from the log before it writes it, but MariaDB does not where the
+session also changed a table that cannot be rolled back, or made a temporary one: then the log has
+changes, and after them ROLLBACK, or ROLLBACK TO a savepoint. Their tables are quarantined.
+
+Source: as binlog/transactions.py; mysql-server, sql/xa/sql_cmd_xa.cc; mariadb, sql/xa.cc, and
+sql/log.cc, binlog_savepoint_rollback and binlog_rollback.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable, Generator, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
-from airflow_provider_binlog.binlog.events.gtid import MariadbGtid
-from airflow_provider_binlog.binlog.transactions import GroupEnd, Step, step_of_gtid
-from airflow_provider_binlog.blocks.captured import TransactionBlock, joined
-from airflow_provider_binlog.capture.quarantine import RefusedTables, raise_table_error
-from airflow_provider_binlog.capture.transaction_buffer import (
-    BufferedTransaction,
-    TransactionBuffer,
-    leave_out_rolled_back,
-    may_roll_back,
+from airflow_provider_binlog.binlog.charsets import decode_identifier
+from airflow_provider_binlog.binlog.events.gtid import Gtid
+from airflow_provider_binlog.binlog.header import EventType
+from airflow_provider_binlog.binlog.transactions import GroupEnd, Scanned
+from airflow_provider_binlog.blocks.block import IS_GROUP_START, EventBlock, copy
+from airflow_provider_binlog.blocks.captured import CapturedBlock, TransactionBlock, joined
+from airflow_provider_binlog.blocks.transactions import TransactionReader
+from airflow_provider_binlog.capture.quarantine import (
+    RefusedTables,
+    RefuseTables,
+    raise_table_error,
 )
-from airflow_provider_binlog.errors import PositionPurgedError, UnsupportedError, raise_error
+from airflow_provider_binlog.errors import (
+    ConnectionLostError,
+    ForeignPositionError,
+    PositionPurgedError,
+    Refuse,
+    UnsupportedError,
+    error_context,
+    raise_error,
+)
 from airflow_provider_binlog.manifest import Prepared
+from airflow_provider_binlog.position import Position
+from airflow_provider_binlog.schema import TableName
 from airflow_provider_binlog.sql.lexer import mask_literals
 from airflow_provider_binlog.sql.statement_types import StatementType
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator
+_PIECE_BYTES = 4 << 10  # what a piece takes besides its events
 
-    import numpy.typing as npt
 
-    from airflow_provider_binlog.binlog.transactions import Scanned
-    from airflow_provider_binlog.blocks.block import EventBlock
-    from airflow_provider_binlog.blocks.captured import CapturedBlock
-    from airflow_provider_binlog.capture.quarantine import RefuseTables
-    from airflow_provider_binlog.errors import Refuse
-    from airflow_provider_binlog.position import Position
-    from airflow_provider_binlog.schema import TableName
+@dataclass
+class BufferedTransaction:
+    """An XA transaction whose changes are not emitted.
+
+    Attributes:
+        file, offset: Where its GTID begins.
+        expanded_offset: Of its GTID, as it is emitted.
+        since: Expanded offset from which on its events are buffered, but for its GTID.
+        tables: Tables of its TABLE_MAPs, in the order of the first ones.
+        pieces: Its buffered events; None if they have to be read from the log again.
+        bytes: Size of the pieces.
+    """
+
+    file: str
+    offset: int
+    gtid: str | None
+    expanded_offset: int = 0
+    since: int = 0
+    tables: dict[tuple[str, str], None] = field(default_factory=dict)
+    pieces: list[TransactionBlock] | None = None
+    bytes: int = 0
+
+    @classmethod
+    def of(cls, block: EventBlock, event: int, gtid: Gtid, *, moved: int) -> BufferedTransaction:
+        """Return the transaction of a GTID event; `moved` is added to its expanded offset."""
+        offset, at = int(block.offset[event]), int(block.expanded_offset[event]) + moved
+        return cls(block.file, offset, gtid.text, at, at, pieces=[])
+
+    def add_tables(self, block: EventBlock) -> None:
+        """Add the tables of the TABLE_MAPs of a block."""
+        for event in np.flatnonzero(block.type == EventType.TABLE_MAP).tolist():
+            with error_context(**block.where(event)):
+                _, rest = block.format.split(EventType.TABLE_MAP, block.body(event))
+                database = decode_identifier(rest.terminated(rest.lenenc()))
+                table = decode_identifier(rest.terminated(rest.lenenc()))
+            self.tables[database, table] = None
+
+    def forget(self) -> None:
+        """Drop the pieces: they are read again, if at all."""
+        self.pieces, self.bytes = None, 0
+
+
+class TransactionBuffer:
+    """Events of transactions, within a budget of memory."""
+
+    def __init__(
+        self, read_again: Callable[[Position], Iterator[EventBlock]], *, bytes_max: int
+    ) -> None:
+        self._read_again = read_again
+        self._bytes_max = bytes_max
+
+    def add(
+        self,
+        transaction: BufferedTransaction,
+        piece: TransactionBlock,
+        others: Iterable[BufferedTransaction],
+    ) -> None:
+        """Buffer events of a transaction, unless it and the others have too many."""
+        if transaction.pieces is None:
+            return
+        own = copy(piece.block)
+        transaction.pieces.append(piece._replace(block=own))
+        transaction.bytes += len(own.data) + _PIECE_BYTES
+        waiting = [other for other in others if other.pieces is not None]
+        total = transaction.bytes + sum(other.bytes for other in waiting)
+        while total > self._bytes_max:
+            largest = max((*waiting, transaction), key=lambda buffered: buffered.bytes)
+            total -= largest.bytes
+            largest.forget()
+
+    def pieces(self, transaction: BufferedTransaction, xid: str) -> Iterator[TransactionBlock]:
+        """Yield the buffered events of a transaction, from memory or from the log.
+
+        With `xid`, it must end prepared under this name.
+
+        Raises:
+            PositionPurgedError: The log of changes that must be read again was purged.
+            ForeignPositionError: The changes are not where they were.
+            BinlogError: As the source that the changes are read from.
+        """
+        if transaction.pieces is not None:
+            yield from transaction.pieces
+            return
+        try:
+            yield from self._from_log(transaction, xid)
+        except PositionPurgedError as error:
+            raise PositionPurgedError(
+                "the log was purged where a transaction was prepared that is committed only now: "
+                "its changes are lost, take a new snapshot of its tables",
+                xid=xid,
+                file=transaction.file,
+                offset=transaction.offset,
+                tables=", ".join(map(".".join, transaction.tables)),
+            ) from error
+
+    def _from_log(self, transaction: BufferedTransaction, xid: str) -> Iterator[TransactionBlock]:
+        start = Position(transaction.file, transaction.offset)
+        # What follows the transaction may be refused: it is not read here.
+        transactions = TransactionReader(refuse=lambda _: None, skips=lambda _: True)
+        first = shift = 0
+        for number, block in enumerate(self._read_again(start)):
+            read = transactions.read(block)
+            if number == 0:
+                if not IS_GROUP_START[block.type[0]]:
+                    raise _not_there(transaction, xid)
+                first, shift = 1, transaction.expanded_offset - int(block.expanded_offset[0])
+            own = np.flatnonzero(read.of_event == first)
+            ends = (event for event in sorted(read.scanned) if read.scanned[event].end is not None)
+            end = next(ends, len(block))
+            stop = min(end, int(own[-1]) + 1 if len(own) else 0)
+            begin = max(
+                first, int(np.searchsorted(block.expanded_offset, transaction.since - shift))
+            )
+            if stop > begin:
+                piece = TransactionBlock(block, read).part(begin, stop)
+                moved = piece.block.expanded_offset + shift
+                yield piece._replace(block=replace(piece.block, expanded_offset=moved))
+            first = 0
+            if stop == len(block):
+                continue
+            seen = read.scanned.get(stop)
+            is_prepared = seen is not None and seen.end is GroupEnd.PREPARED and seen.xid == xid
+            if xid and not is_prepared:
+                raise _not_there(transaction, xid)
+            return
+        raise ConnectionLostError(
+            "the log ended inside a transaction that was read again", at=start, xid=xid
+        )
+
+
+def _not_there(transaction: BufferedTransaction, xid: str) -> ForeignPositionError:
+    return ForeignPositionError(
+        "a prepared transaction is not where it was: the log was reset, or is another server's",
+        xid=xid,
+        file=transaction.file,
+        offset=transaction.offset,
+    )
+
 
 _UNCERTAIN_ENDS = {
     # The changes of those in a form that is known are buffered.
@@ -62,9 +210,9 @@ _UNCERTAIN_ENDS = {
     ),
 }
 """Ends of transactions whose changes may not have been committed."""
-_UNKNOWN_SAVEPOINT = (
-    "a transaction was rolled back to a savepoint that cannot be identified: take a new "
-    "snapshot of its tables and begin after it"
+_SAVEPOINT = (
+    "a transaction was rolled back to a savepoint, and its log has the changes all the same: take "
+    "a new snapshot of its tables and begin after it"
 )
 
 
@@ -94,12 +242,10 @@ class CommitReader:
         Args:
             read_again: Yields the log's events, expanded, from a transaction's beginning on.
             wanted: Whether changes of a table, named by database and name, are wanted.
-            in_doubt: What was prepared before the boundary, and is neither committed nor rolled
-                back there.
-            refuse: Takes the error of an XA COMMIT of none of them.
-            refuse_tables: Takes the tables of changes that were purged, or of which it is not
-                certain that they were committed.
-            buffered_bytes_max: Changes that are kept in memory, of all transactions together.
+            in_doubt: XA transactions that are in doubt at the boundary.
+            refuse: Takes the error of an XA COMMIT of an unknown transaction.
+            refuse_tables: Takes tables whose changes were purged, or may not be committed.
+            buffered_bytes_max: Changes in memory, of all transactions together.
         """
         self._buffer = TransactionBuffer(read_again, bytes_max=buffered_bytes_max)
         self._wants = wanted
@@ -127,10 +273,7 @@ class CommitReader:
 
     @property
     def in_doubt(self) -> tuple[Prepared, ...]:
-        """XA transactions that are prepared, and neither committed nor rolled back by now.
-
-        They are in the order of the log, after those that were handed in.
-        """
+        """XA transactions in doubt: those of the start, then others, in the order of the log."""
         return tuple(
             Prepared(xid, buffered.gtid, buffered.file, buffered.offset, tuple(buffered.tables))
             for xid, buffered in self._prepared.items()
@@ -141,25 +284,19 @@ class CommitReader:
 
         Raises:
             UnsupportedError: XA COMMIT of a transaction that is not known.
-            PositionPurgedError: The log of changes that must be read again was purged, and they
-                are not to be left out.
             ForeignPositionError: Changes that must be read again are not where they were.
             BinlogError: As the source that changes are read from.
         """
-        return joined(self._arranged(leave_out_rolled_back(whole)))
+        return joined(self._arranged(whole))
 
     def check(self, captured: CapturedBlock) -> None:
-        """Refuse captured changes of the next arranged block that may have been rolled back.
-
-        Raises:
-            UnsupportedError: It is not certain which changes were committed.
-        """
+        """Refuse captured changes of the next arranged block that may have been rolled back."""
         for event, seen in sorted(captured.transactions.scanned.items()):
             reason = None if seen.end is None else _UNCERTAIN_ENDS.get(seen.end)
             context: dict[str, object] = {"xid": seen.xid}
             if seen.query is not None and seen.statement_type is StatementType.ROLLBACK_TO:
                 session = seen.query.session(captured.block.format.flavor)
-                reason = _UNKNOWN_SAVEPOINT
+                reason = _SAVEPOINT
                 context = {"statement": mask_literals(seen.query.sql, session)}
             tables = self._tables.before(captured, event) if reason is not None else ()
             if reason is not None and tables:
@@ -177,12 +314,13 @@ class CommitReader:
                 at = yield from self._end(self._open, whole, at, event, own)
             if seen.gtid is not None:
                 self._begun = BufferedTransaction.of(block, event, seen.gtid, moved=self._gained)
-            if self._open is None and _is_buffered(whole, event, seen):
+            if self._open is None and self._begun is not None and _opens_xa(seen):
                 # MySQL's XA transaction begins with a statement, MariaDB's with its GTID.
                 first = event if seen.gtid is None else event + 1
                 yield from self._moved(whole, at, first)
                 at, own = first, int(read.of_event[event])
-                self._open_buffer(int(block.expanded_offset[event]), is_xa=_opens_xa(seen))
+                self._open = self._begun
+                self._open.since = int(block.expanded_offset[event]) + self._gained
             elif seen.end is GroupEnd.XA_COMMITTED:
                 yield from self._moved(whole, at, event)
                 yield from self._commit(seen.xid or "", whole, event)
@@ -196,12 +334,6 @@ class CommitReader:
             return
         yield from self._moved(whole, at, len(block))
 
-    def _open_buffer(self, expanded_offset: int, *, is_xa: bool) -> None:
-        """Buffer what follows an event of the last transaction."""
-        self._open = self._begun
-        if self._open is not None:
-            self._open.since, self._open.is_xa = expanded_offset + self._gained, is_xa
-
     def _end(
         self,
         buffered: BufferedTransaction,
@@ -210,9 +342,9 @@ class CommitReader:
         event: int,
         own: int,
     ) -> Generator[TransactionBlock, None, int]:
-        """Process the event that ends the open transaction; return the first one after its changes.
+        """Yield the changes of a transaction that ends otherwise than prepared.
 
-        Its changes are yielded where they were, unless it ends prepared.
+        Returns the first event after them.
         """
         self._open, read = None, whole.transactions
         # Where events were refused, it has no end of its own.
@@ -226,19 +358,14 @@ class CommitReader:
             if not self._wanted(buffered):
                 buffered.forget()
             return stop
-        if seen is not None and seen.end is GroupEnd.ROLLED_BACK and buffered.rollbacks is not None:
-            for part in self._moved(whole, event, event + 1):
-                buffered.rollbacks.follow(part.block, [(0, seen)])
-        # The statements of others matter in any case.
-        if buffered.pieces is not None or not buffered.is_xa or self._wanted(buffered):
-            for piece in self._buffer.committed(buffered, ""):
+        if buffered.pieces is not None or self._wanted(buffered):
+            for piece in self._buffer.pieces(buffered, ""):
                 yield piece.within(read, own)
         return stop
 
     def _add(
         self, buffered: BufferedTransaction, whole: TransactionBlock, first: int, last: int
     ) -> None:
-        """Buffer the events from `first` up to `last` with a transaction."""
         for part in self._moved(whole, first, last):
             buffered.add_tables(part.block)
             self._buffer.add(buffered, part, self._prepared.values())
@@ -253,7 +380,7 @@ class CommitReader:
             return
         if not self._wanted(buffered):
             return
-        pieces = self._buffer.committed(buffered, xid)
+        pieces = self._buffer.pieces(buffered, xid)
         try:
             first = next(pieces, None)
         except PositionPurgedError as error:
@@ -297,7 +424,7 @@ class _TransactionTables:
         self._open: dict[TableName, None] = {}
 
     def before(self, captured: CapturedBlock, event: int) -> tuple[TableName, ...]:
-        """Return the tables with rows before an event of a block, in the event's transaction."""
+        """Return the tables with rows before an event in its transaction."""
         own = int(captured.transactions.of_event[event])
         chosen = (captured.transaction == own) & (captured.events < event)
         return tuple(self._with(captured, chosen, own))
@@ -321,20 +448,10 @@ class _TransactionTables:
         return tables
 
 
-def _is_buffered(whole: TransactionBlock, event: int, seen: Scanned) -> bool:
-    """Whether the changes that follow an event wait for the end of its transaction."""
-    if _opens_xa(seen):
-        return True
-    # What a transaction rolls back that lies whole in a block has been left out already.
-    read, own = whole.transactions, int(whole.transactions.of_event[event])
-    lies_whole = own > 0 and not (read.ends_open and own == read.of_event[-1])
-    return may_roll_back(seen) and not lies_whole
-
-
 def _opens_xa(seen: Scanned) -> bool:
     """Whether it begins an XA transaction, which may end prepared."""
-    if isinstance(seen.gtid, MariadbGtid):
-        return step_of_gtid(seen.gtid.flags) is Step.XA_GTID
+    if seen.gtid is not None:
+        return seen.gtid.starts_xa
     return seen.statement_type is StatementType.XA_START and seen.end is None
 
 

@@ -1,23 +1,24 @@
 """Stage the log between a checkpoint and a stop, after earlier tries that staged some of it.
 
 A committed manifest is never replaced: a run whose number is taken reuses that manifest if it
-starts at the same position, and stages only what follows it.
+starts at the same position, and stages only what follows it. Tables before a range come from the
+previous manifest, else from schema files; columns of a table that was loaded from a snapshot, and
+has not been logged since, come from the snapshot, for a statement that alters them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from functools import cached_property
 
 from airflow_provider_binlog.capture.capture_range import (
     capture_range,
     executed_at,
-    prepared_at,
     prepared_between,
 )
 from airflow_provider_binlog.capture.gtids import is_logged
-from airflow_provider_binlog.capture.known_tables import known_tables
-from airflow_provider_binlog.capture.log_range import LogRange
+from airflow_provider_binlog.capture.log_range import ExtractRequest, LogRange, TableFilter
 from airflow_provider_binlog.changes import BeforeImages, Policies
 from airflow_provider_binlog.errors import (
     ConfigurationError,
@@ -26,28 +27,33 @@ from airflow_provider_binlog.errors import (
     ManifestError,
     PositionPurgedError,
 )
-from airflow_provider_binlog.position import FIRST_OFFSET, Position, split_file_name
-from airflow_provider_binlog.staging.manifest_log import ManifestLog
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from airflow_provider_binlog.capture.log_range import ExtractRequest
-    from airflow_provider_binlog.capture.table_filter import TableFilter
-    from airflow_provider_binlog.manifest import Manifest, Prepared
-    from airflow_provider_binlog.position import Flavor, SourceIdentity
-    from airflow_provider_binlog.staging.object_store import ObjectStore
-    from airflow_provider_binlog.transport.block_stream import BlockStream
+from airflow_provider_binlog.manifest import Manifest, Prepared
+from airflow_provider_binlog.position import (
+    FIRST_OFFSET,
+    Flavor,
+    Position,
+    SourceIdentity,
+    split_file_name,
+)
+from airflow_provider_binlog.schema import Schema, TableName, TableState
+from airflow_provider_binlog.schema_history.tables import (
+    NO_TABLE,
+    NOTHING_KNOWN,
+    NoTable,
+    TableLookup,
+)
+from airflow_provider_binlog.snapshot_manifest import SnapshotManifest
+from airflow_provider_binlog.staging.manifest_log import ManifestLog, SchemaFile, SchemaFiles
+from airflow_provider_binlog.staging.object_store import ObjectStore
+from airflow_provider_binlog.staging.paths import Snapshots, StoredFiles
+from airflow_provider_binlog.transport.block_stream import BlockStream
 
 
 @dataclass(frozen=True)
 class Extracted:
-    """Manifests staged after a checkpoint.
+    """Manifests staged after a checkpoint: reused ones and the new one, in order.
 
-    Attributes:
-        manifests: Reused ones and the new one, in order; empty if there was nothing to stage.
-        start: The checkpoint's position.
-        stop: Where the last manifest stops; `start` if there is none.
+    Where there are none, it stops at its start, the checkpoint's position.
     """
 
     manifests: tuple[Manifest, ...]
@@ -57,11 +63,6 @@ class Extracted:
 
 def extract(request: ExtractRequest, stream: BlockStream, store: ObjectStore) -> Extracted:
     """Stage and commit the changes from the checkpoint up to the stop.
-
-    Args:
-        request: The range and its settings.
-        stream: The log.
-        store: Where parts and manifests are written.
 
     Raises:
         ConflictError: A manifest of the next number starts elsewhere.
@@ -87,11 +88,7 @@ def extract(request: ExtractRequest, stream: BlockStream, store: ObjectStore) ->
 def find_next(
     request: ExtractRequest, stream: BlockStream, store: ObjectStore
 ) -> tuple[Extracted, LogRange | None]:
-    """Return the manifests already staged, and the range that is left to stage, or None.
-
-    Raises:
-        ConflictError, ConfigurationError, BinlogError: As `extract`.
-    """
+    """Return the manifests already staged, and the range that is left to stage, or None."""
     log, sequence = ManifestLog(store, request.source_name), request.sequence
     at, identity = request.start, request.issued_by or request.identity
     before = log.maybe_load(sequence - 1) if sequence > 1 else None
@@ -119,7 +116,7 @@ def find_next(
     if at.gtid is None:
         at = replace(at, gtid=executed_at(stream, identity, at))
     if prepared is None:  # nothing is staged yet
-        prepared = prepared_at(stream, at)
+        prepared = prepared_between(stream, at.file_start, at)
     log_range = LogRange(
         replace(request, start=at, sequence=sequence),
         prepared,
@@ -133,9 +130,6 @@ def reuse(request: ExtractRequest, store: ObjectStore) -> Extracted:
     """Return the manifests committed after the checkpoint, without reading the log.
 
     The log may have been purged or reset there meanwhile: staged changes do not need it.
-
-    Raises:
-        ConflictError, ConfigurationError, StagingError: As `extract`.
     """
     log, identity = ManifestLog(store, request.source_name), request.issued_by or request.identity
     staged = tuple(_reusable(log, request, request.sequence, identity, request.start))
@@ -157,7 +151,6 @@ def _reusable(
 
 
 def _captured_since(before: Manifest | None, tables: TableFilter, sequence: int) -> int:
-    """Return the sequence since which the globs have been the same."""
     globs = tuple(tables.include), tuple(tables.exclude)
     if before is None or (before.include, before.exclude) != globs:
         return sequence
@@ -165,7 +158,6 @@ def _captured_since(before: Manifest | None, tables: TableFilter, sequence: int)
 
 
 def _find_on_promoted(at: Position, request: ExtractRequest) -> Position:
-    """Return the position in the promoted replica's log where the previous server's was left."""
     if request.find_gtids is None or not at.gtid:
         raise ForeignPositionError(
             "the position was issued by another server, and cannot be found by GTID on this one",
@@ -176,11 +168,7 @@ def _find_on_promoted(at: Position, request: ExtractRequest) -> Position:
 
 
 def _check_reusable(manifest: Manifest, request: ExtractRequest) -> None:
-    """Refuse a manifest that holds less than this run would stage, or columns of other types.
-
-    Raises:
-        ConfigurationError: The manifest was staged with other settings.
-    """
+    """Refuse a manifest that holds less than this run would stage, or columns of other types."""
     added = [glob for glob in request.tables.include if glob not in manifest.include]
     added += [glob for glob in manifest.exclude if glob not in request.tables.exclude]
     all_images = request.before_images is BeforeImages.ALL
@@ -251,3 +239,141 @@ def _files_before(at: Position) -> Iterator[tuple[Position, Position]]:
         start = Position(f"{log_name}.{number:0{width}}", FIRST_OFFSET)
         yield start, stop
         stop, number = start, number - 1
+
+
+def known_tables(
+    store: ObjectStore, source_name: str, log: ManifestLog, before: Manifest | None
+) -> TableLookup:
+    """Return a lookup of tables after a committed manifest, and write its schema files.
+
+    Schema files are read when a name is first looked up.
+    """
+    if before is None:
+        return NOTHING_KNOWN
+    files = SchemaFiles(store, source_name)
+    files.publish(before)
+    tables = _KnownTables(files, log, before)
+    snapshots = _SnapshotSchemas(StoredFiles(store, source_name), tables.captures_since)
+    return TableLookup(tables.find, tables.find_all, lambda name: snapshots.find(name, before))
+
+
+class _KnownTables:
+    def __init__(self, files: SchemaFiles, log: ManifestLog, before: Manifest) -> None:
+        self._files = files
+        self._log = log
+        self._before = before
+        self._live = {table.name: table.state for table in before.tables if not table.dropped}
+        self._cache: dict[TableName, TableState | NoTable | None] = {}
+        # By database: the schema file of its last drop, which covers tables in no manifest.
+        self._dropped: dict[str, SchemaFile | None] = {}
+        # By the sequence of the last manifest under some globs: the globs, and the first manifest.
+        self._filters = {before.sequence: (_filter_of(before), before.captured_since)}
+
+    def find(self, name: TableName) -> TableState | NoTable | None:
+        if name not in self._cache:
+            self._cache[name] = self._find(name)
+        return self._cache[name]
+
+    def find_all(self, database: str) -> list[TableState]:
+        names = {name for name in self._live if name[0] == database}
+        files = self._files.find_all(database, before=self._before.sequence + 1)
+        names |= {file.name for file in files}
+        states = map(self.find, sorted(names))
+        return [state for state in states if isinstance(state, TableState)]
+
+    def _find(self, name: TableName) -> TableState | NoTable | None:
+        at = self._before.sequence
+        file = (
+            SchemaFile(at, name, self._live[name])
+            if name in self._live
+            else self._files.find(name, before=at + 1) or self._find_dropped(name[0])
+        )
+        # A file from before a time in which the table was not captured may be out of date.
+        if file is None or not self._was_captured(name, since=file.sequence):
+            return None
+        return NO_TABLE if file.state is None else file.state
+
+    def _find_dropped(self, database: str) -> SchemaFile | None:
+        if database not in self._dropped:
+            before = self._before.sequence + 1
+            self._dropped[database] = self._files.find((database, ""), before=before)
+        return self._dropped[database]
+
+    def captures_since(self, name: TableName, at: Position) -> bool:
+        """Whether all changes of a table from a position on are staged, under the same globs."""
+        first = self._first
+        return (
+            _filter_of(self._before).matches(*name)
+            and first is not None
+            and first.identity == self._before.identity
+            and first.start.coordinates <= at.coordinates
+        )
+
+    @cached_property
+    def _first(self) -> Manifest | None:
+        """The first of the consecutive manifests with the globs of the last one."""
+        return self._log.maybe_load(self._before.captured_since)
+
+    def _was_captured(self, name: TableName, *, since: int) -> bool:
+        """Whether a name has been captured in every range from one on."""
+        at = self._before.sequence
+        while True:
+            if at not in self._filters:
+                manifest = self._log.maybe_load(at)
+                if manifest is None:
+                    return False
+                self._filters[at] = _filter_of(manifest), manifest.captured_since
+            captured, first = self._filters[at]
+            if not captured.matches(*name):
+                return False
+            if first <= since:
+                return True
+            at = first - 1
+
+
+class _SnapshotSchemas:
+    def __init__(
+        self, files: StoredFiles, captures_since: Callable[[TableName, Position], bool]
+    ) -> None:
+        self._files = files
+        self._captures_since = captures_since
+
+    @cached_property
+    def _snapshots(self) -> Snapshots:
+        return Snapshots(self._files)
+
+    def find(self, name: TableName, before: Manifest) -> Schema | None:
+        """Return the schema of a table's newest snapshot before the stop of a manifest.
+
+        Without a later statement in the staged log, the table still has this schema. Snapshots
+        after the stop do not count: a range that is staged again must get the same schemas.
+        """
+        snapshots = map(self._read, reversed(self._snapshots.ids_of(name)))
+        reached = (
+            snapshot
+            for snapshot in snapshots
+            if snapshot is not None
+            # The columns of an adopted table were read at some time after its position.
+            and not snapshot.adopts
+            and snapshot.identity == before.identity
+            and snapshot.high.coordinates <= before.stop.coordinates
+        )
+        newest = next(reached, None)
+        if newest is None or not self._captures_since(name, newest.high):
+            return None
+        # The policies decide the types of columns.
+        same_policies = (newest.zero_dates, newest.invalid_text) == (
+            before.zero_dates,
+            before.invalid_text,
+        )
+        return newest.schema if same_policies else None
+
+    def _read(self, snapshot_id: str) -> SnapshotManifest | None:
+        try:
+            return self._snapshots.read(snapshot_id)
+        except ManifestError:
+            return None  # the load that needs its rows raises the error
+
+
+def _filter_of(manifest: Manifest) -> TableFilter:
+    return TableFilter(manifest.include, manifest.exclude)

@@ -6,35 +6,23 @@ transactions after it. The server's status row is of another moment than its pos
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
-from airflow_provider_binlog.binlog.events.gtid import MariadbGtidList
+from airflow_provider_binlog.binlog.events.gtid import read_gtid_list
 from airflow_provider_binlog.binlog.gtid_set import GtidSet, MariadbGtidPosition
 from airflow_provider_binlog.binlog.header import EventType
-from airflow_provider_binlog.blocks.block import IS_GROUP_START, choose
+from airflow_provider_binlog.blocks.block import IS_GROUP_START, EventBlock, choose
 from airflow_provider_binlog.blocks.transactions import NO_NAME, TransactionReader
 from airflow_provider_binlog.errors import ForeignPositionError, FormatError, TruncatedError
-from airflow_provider_binlog.position import Flavor
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    import numpy.typing as npt
-
-    from airflow_provider_binlog.blocks.block import EventBlock
-    from airflow_provider_binlog.position import Position
+from airflow_provider_binlog.position import Flavor, Position
 
 
 class ExecutedGtids:
-    """GTIDs executed before a position in the log; unknown until the log states them.
-
-    Args:
-        flavor: MySQL or MariaDB.
-        text: GTIDs executed before the start; None where they are unknown.
-    """
+    """GTIDs executed before a position in the log; unknown until the log states them."""
 
     def __init__(self, flavor: Flavor, text: str | None) -> None:
         self._set: GtidSet | None = None
@@ -43,7 +31,7 @@ class ExecutedGtids:
         self._file = ""
         if text is not None and flavor is Flavor.MYSQL:
             self._before = GtidSet.parse(text)
-            self._set = self._before.copy()
+            self._set = GtidSet.parse(text)
         elif text is not None:
             self._last = MariadbGtidPosition.parse(text)
 
@@ -64,13 +52,7 @@ class ExecutedGtids:
         number: npt.NDArray[np.int64],
         prefixes: list[str],
     ) -> None:
-        """Add the transactions that begin in the next block.
-
-        Args:
-            block: The next block.
-            prefix: Prefix of each transaction's GTID, in log order: see `Transactions`.
-            number: Number of each transaction's GTID.
-            prefixes: The prefixes that `prefix` indexes.
+        """Add the transactions that begin in the next block; see `Transactions`.
 
         Raises:
             ForeignPositionError: A transaction was executed before the position where it is logged.
@@ -85,8 +67,7 @@ class ExecutedGtids:
             self._set = previous.union(self._before)
             self._file = block.file
         for event in np.flatnonzero(block.type == EventType.MARIADB_GTID_LIST).tolist():
-            listed = MariadbGtidList.parse(block.body(event), block.format)
-            last = MariadbGtidPosition.of(listed.gtids)
+            last = MariadbGtidPosition.of(read_gtid_list(block.body(event), block.format))
             if self._last is not None and self._file not in ("", block.file):
                 _refuse_gap(str(last.beyond(self._last)), block.file)
             self._last = last
@@ -130,7 +111,6 @@ class ExecutedGtids:
 
 
 def _domain_and_server(prefixes: list[str], prefix: int, file: str) -> tuple[int, int]:
-    """Return the domain and server of MariaDB's GTIDs with a prefix."""
     text = "" if prefix == NO_NAME else prefixes[prefix]
     domain, _, server = text.rstrip("-").partition("-")
     if not (domain.isdigit() and server.isdigit()):
@@ -154,13 +134,11 @@ class StagedTransactions:
 
     Two servers need not log the same transactions in the same order: a replica commits several at
     once, and MariaDB's domains do not wait for each other. So transactions of the start's GTID set
-    may be logged after the offset of the first transaction that is not in the set.
-
-    Call it with the blocks of a log, in order.
+    may be logged after the offset of the first transaction that is not in the set. The GTIDs
+    `keep` are not skipped.
     """
 
     def __init__(self, flavor: Flavor, start: Position, *, keep: Collection[str | None]) -> None:
-        """Create the filter for a start that has `logged`; the GTIDs `keep` are not skipped."""
         self._staged = start.gtid or ""
         self._by_prefix = _GtidNumbers(flavor, self._staged)
         self._flavor = flavor
@@ -238,13 +216,9 @@ class _GtidNumbers:
 def position_with_gtids(
     flavor: Flavor, position: Position, *, staged: str, logged: str
 ) -> Position:
-    """Return a position in the log with the GTIDs executed before it.
+    """Return a position with the GTIDs executed before it.
 
-    Args:
-        flavor: MySQL or MariaDB.
-        position: A boundary between transactions.
-        staged: GTIDs already staged; some may be logged after the position.
-        logged: GTIDs logged before the position.
+    Some of the GTIDs already staged may be logged after it; `logged` are those logged before it.
     """
     if flavor is Flavor.MYSQL:
         before = GtidSet.parse(logged)

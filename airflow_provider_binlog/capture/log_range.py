@@ -1,31 +1,113 @@
-"""What a run stages, and one range of it: the log between two positions, as one manifest."""
+"""What a run stages: which tables, and of which range of the log as one manifest."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import time
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, field
-from typing import TYPE_CHECKING
+from fnmatch import fnmatchcase
 
 import pyarrow as pa
 
 from airflow_provider_binlog import __version__
-from airflow_provider_binlog.changes import DEFAULT_POLICIES, OnTableError, Policies
+from airflow_provider_binlog.binlog.events.statements import Query
+from airflow_provider_binlog.changes import DEFAULT_POLICIES, BeforeImages, OnTableError, Policies
+from airflow_provider_binlog.errors import ConfigurationError
 from airflow_provider_binlog.limits import Limits
+from airflow_provider_binlog.manifest import Prepared
+from airflow_provider_binlog.names import (
+    SYSTEM_DATABASES,
+    find_unmatched,
+    is_captured,
+    is_exact_glob,
+)
+from airflow_provider_binlog.position import Flavor, Position, SourceIdentity
+from airflow_provider_binlog.schema import TableName
+from airflow_provider_binlog.schema_history.partial_schemas import TrackedSchemas
+from airflow_provider_binlog.schema_history.statements import LoggedChange, ServerTablesReader
 from airflow_provider_binlog.schema_history.tables import NOTHING_KNOWN, TableLookup
+from airflow_provider_binlog.sql.statement_types import (
+    RDS_DATABASE,
+    first_keyword,
+    writes_rds_table,
+)
+from airflow_provider_binlog.transport.server.information_schema import ServerTables
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+# A table that a statement creates is none of those that it opens.
+_CHANGES_OPENED_TABLES = frozenset({"INSERT", "UPDATE", "DELETE", "REPLACE", "WITH"})
 
-    from airflow_provider_binlog.capture.table_filter import TableFilter
-    from airflow_provider_binlog.changes import BeforeImages
-    from airflow_provider_binlog.manifest import Prepared
-    from airflow_provider_binlog.position import Position, SourceIdentity
-    from airflow_provider_binlog.schema import TableName
-    from airflow_provider_binlog.schema_history.partial_schemas import TrackedSchemas
-    from airflow_provider_binlog.schema_history.statements import LoggedChange, ServerTablesReader
-    from airflow_provider_binlog.transport.server.information_schema import ServerTables
+
+@dataclass(frozen=True)
+class TableFilter:
+    """Globs of `database.table`: one to include has to match, and none to exclude may.
+
+    The server's own databases are captured only where a glob names them without a wildcard in the
+    database: `*.*` means every table of the users. Case counts.
+
+    Raises:
+        ConfigurationError: Nothing is included, or a glob has no dot.
+    """
+
+    include: Sequence[str]
+    exclude: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        if not self.include:
+            raise ConfigurationError("no tables: name them, `shop.*` for all of a database")
+        for glob in (*self.include, *self.exclude):
+            if "." not in glob:
+                raise ConfigurationError("tables are globs of database.table", glob=glob)
+
+    def matches(self, database: str, table: str) -> bool:
+        """Whether this table is captured."""
+        return is_captured((database, table), self.include, self.exclude)
+
+    @property
+    def databases(self) -> set[str]:
+        """The databases that are named without a wildcard."""
+        names = {glob.partition(".")[0] for glob in self.include}
+        return {name for name in names if not set(name) & set("*?[")}
+
+    def may_capture_from(self, database: str) -> bool:
+        """Whether a table of this database may be captured; the excluded ones are looked at."""
+        if database in SYSTEM_DATABASES:
+            return any(glob.startswith(f"{database}.") for glob in self.include)
+        whole = [glob.removesuffix(".*") for glob in self.exclude if glob.endswith(".*")]
+        excluded = any(fnmatchcase(database, glob) for glob in whole)
+        return not excluded and self.may_match_in(database)
+
+    def leaves_out(self, query: Query) -> bool:
+        """Whether it is certain that a logged statement changes no captured table.
+
+        Its text does not say so: a trigger or a function may change others. Its event does, by the
+        databases of all of its tables. MariaDB's does not; there only what Amazon RDS notes about
+        its server, every few minutes and whatever `binlog_format` is, is known to change nothing.
+        """
+        databases = query.databases
+        if databases is None:
+            of_rds = writes_rds_table(query.sql, query.session(Flavor.MARIADB))
+            return of_rds and not self.may_capture_from(RDS_DATABASE)
+        if any(map(self.may_capture_from, databases)):
+            return False
+        return first_keyword(query.sql, query.session(Flavor.MYSQL)) in _CHANGES_OPENED_TABLES
+
+    def find_misspelled(self, names: Collection[TableName]) -> list[str]:
+        """Return the globs that should match one of these tables, and do not.
+
+        A glob to exclude may match nothing: it names tables that come and go, `*.tmp_*`.
+        """
+        exact = filter(is_exact_glob, self.exclude)
+        return find_unmatched((*self.include, *exact), map(".".join, names))
+
+    def may_match_in(self, database: str) -> bool:
+        """Whether a table of this database may be captured; never False for one that is."""
+        # Names may hold dots, and wildcards match dots: any front of a glob may be the database's.
+        name = f"{database}."
+        return any(
+            fnmatchcase(name, glob[:size]) for glob in self.include for size in range(len(glob) + 1)
+        )
 
 
 @dataclass(frozen=True)
@@ -33,16 +115,10 @@ class ExtractRequest:
     """What to stage, and how.
 
     Attributes:
-        start: Where to start, a boundary between two transactions: everything before it is staged.
-        stop: Where to stop, another boundary.
+        start: A boundary between two transactions: everything before it is staged.
+        stop: Another boundary.
         identity: The server that wrote the log.
         sequence: Number of the first manifest: one more than that of the last one before `start`.
-        source_name: The source's folder in the store.
-        tables: Which tables to capture.
-        before_images: Which before-images of updates to stage.
-        created_by: Noted in the manifest.
-        limits: Bounds of memory and files.
-        policies: How zero dates and invalid byte sequences are staged.
         on_table_error: Whether a table that cannot be captured is quarantined, or fails the range.
         read_server_tables: Queries the server's information_schema, where the log lacks the names
             of a table's columns, or those of their types that only MariaDB has. None: the log
@@ -53,7 +129,7 @@ class ExtractRequest:
         find_gtids: Finds the position in this server's log where a GTID set ends; needed if
             `issued_by` is another server.
         bytes_total: Bytes of log in the range, if known; only reported.
-        on_progress: Called every few seconds.
+        on_progress: Called every few seconds, with a line for a log.
         on_tables: Called before a manifest is committed, with its number and the tables that the
             range's log names, captured or not. What it raises keeps the range from being staged.
         even_empty: Whether a range without transactions is staged, too, if nothing else is: one
@@ -78,7 +154,7 @@ class ExtractRequest:
     issued_by: SourceIdentity | None = None
     find_gtids: Callable[[str], Position] | None = None
     bytes_total: int | None = None
-    on_progress: Callable[[Progress], None] | None = None
+    on_progress: Callable[[str], None] | None = None
     on_tables: Callable[[int, Collection[TableName]], None] | None = None
     even_empty: bool = False
     sub_range: str = ""
@@ -113,7 +189,6 @@ class LogRange:
     Attributes:
         request: What to stage, from the range's start and under the manifest's number.
         prepared: The XA transactions that are in doubt at the start.
-        known: The tables that were known before the range.
         captured_since: Number of the first manifest, without a gap, that has the same `tables`.
         files: Files of the log before the range that its rows are numbered after.
         schemas: Schemas of tables at the start; None for those of `known`.
@@ -137,41 +212,6 @@ class LogRange:
 _INTERVAL_SECONDS = 5.0
 
 
-@dataclass(frozen=True)
-class Progress:
-    """One line of a log while a long range is staged.
-
-    Attributes:
-        file, offset: Position up to which the log was read.
-        bytes: Bytes of the log read so far.
-        bytes_total: Bytes of the log in the range; None where the files' sizes are not known.
-        events: Events read so far.
-        parts: Parts written so far.
-        rows: Change rows in the parts.
-        seconds: Time since the start of the range.
-    """
-
-    file: str
-    offset: int
-    bytes: int
-    bytes_total: int | None
-    events: int
-    parts: int
-    rows: int
-    seconds: float
-
-    def __str__(self) -> str:
-        """Return `binlog.000007:1048576, 12.3 MB of 80.0 MB (15 %), 900 events, 77 rows in ...`."""
-        share = ""
-        if self.bytes_total:
-            percent = 100 * self.bytes // self.bytes_total
-            share = f" of {self.bytes_total / 1e6:.1f} MB ({percent} %)"
-        return (
-            f"{self.file}:{self.offset}, {self.bytes / 1e6:.1f} MB{share}, {self.events} events, "
-            f"{self.rows} rows in {self.parts} parts, {self.seconds:.0f} s"
-        )
-
-
 class ProgressReporter:
     """Reports the progress of a range every few seconds."""
 
@@ -179,15 +219,8 @@ class ProgressReporter:
         self,
         start: Position,
         bytes_total: int | None,
-        on_progress: Callable[[Progress], None] | None,
+        on_progress: Callable[[str], None] | None,
     ) -> None:
-        """Create the reporter.
-
-        Args:
-            start: Where it is.
-            bytes_total: Bytes of log in the range, where known.
-            on_progress: Called every few seconds; None: never.
-        """
         self._bytes_total = bytes_total
         self._on_progress = on_progress
         self._began = self._reported = time.monotonic()
@@ -195,22 +228,21 @@ class ProgressReporter:
         self._last = start
 
     def report(self, at: Position, *, events: int, parts: int, rows: int) -> None:
-        """Note the position that was read up to; the counts are those of `Progress`."""
+        """Note the position that was read up to, the events read, and the parts and rows written.
+
+        The text is `binlog.000007:1048576, 12.3 MB of 80.0 MB (15 %), 900 events, 77 rows in ...`.
+        """
         self._read += at.offset - (self._last.offset if self._last.file == at.file else 0)
         self._last = at
         now = time.monotonic()
         if self._on_progress is None or now - self._reported < _INTERVAL_SECONDS:
             return
         self._reported = now
+        share = ""
+        if self._bytes_total:
+            percent = 100 * self._read // self._bytes_total
+            share = f" of {self._bytes_total / 1e6:.1f} MB ({percent} %)"
         self._on_progress(
-            Progress(
-                file=at.file,
-                offset=at.offset,
-                bytes=self._read,
-                bytes_total=self._bytes_total,
-                events=events,
-                parts=parts,
-                rows=rows,
-                seconds=now - self._began,
-            )
+            f"{at.file}:{at.offset}, {self._read / 1e6:.1f} MB{share}, {events} events, "
+            f"{rows} rows in {parts} parts, {now - self._began:.0f} s"
         )

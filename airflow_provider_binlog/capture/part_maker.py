@@ -9,47 +9,39 @@ fills a part is a part by itself: to join it with others would take its memory o
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
-from airflow_provider_binlog.capture.quarantine import EventRow, concerns_one_table
+from airflow_provider_binlog.blocks.block import EventBlock
+from airflow_provider_binlog.capture.log_range import ExtractRequest
+from airflow_provider_binlog.capture.quarantine import EventRow, Quarantines, concerns_one_table
+from airflow_provider_binlog.capture.range_reader import RangeReader
+from airflow_provider_binlog.capture.segments import Segment
 from airflow_provider_binlog.capture.table_parts import (
     ManifestEntry,
     PendingEvents,
     RowsColumns,
+    StagedPart,
     StagedRows,
     by_table,
     count_replaced,
     join,
 )
 from airflow_provider_binlog.errors import BinlogError
-from airflow_provider_binlog.manifest import Part
-from airflow_provider_binlog.rows.decode import GROUP_BYTES, DecodedRows, decode_pieces
+from airflow_provider_binlog.manifest import Part, TableChanges
+from airflow_provider_binlog.rows.decode import GROUP_BYTES, DecodedRows, RowsEvents, decode_pieces
+from airflow_provider_binlog.rows.layout import RowLayout
 from airflow_provider_binlog.rows.values import batches
+from airflow_provider_binlog.schema import Schema, TableId
+from airflow_provider_binlog.schema_history.tables import TableInRange
+from airflow_provider_binlog.staging.part_writer import PartQueue
 from airflow_provider_binlog.staging.paths import part_key, part_path
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    import numpy.typing as npt
-
-    from airflow_provider_binlog.blocks.block import EventBlock
-    from airflow_provider_binlog.capture.log_range import ExtractRequest
-    from airflow_provider_binlog.capture.quarantine import Quarantines
-    from airflow_provider_binlog.capture.segments import Segment
-    from airflow_provider_binlog.capture.table_parts import StagedPart
-    from airflow_provider_binlog.manifest import TableChanges
-    from airflow_provider_binlog.rows.decode import RowsEvents
-    from airflow_provider_binlog.rows.layout import RowLayout
-    from airflow_provider_binlog.schema import Schema, TableId
-    from airflow_provider_binlog.schema_history.tables import TableInRange
-    from airflow_provider_binlog.staging.part_writer import PartQueue
-
 
 # Per row: its change columns, and what the decoder keeps of its offset.
 _CHANGE_BYTES = 64
@@ -67,38 +59,17 @@ class _Waiting:
     schema: Schema
     pending: PendingEvents = field(default_factory=PendingEvents)
 
-    def number_images(
-        self, image: npt.NDArray[np.int32], images: Sequence[tuple[int, ...]]
-    ) -> npt.NDArray[np.int32]:
-        return self.entry.number_images(self.schema, image, images)
-
 
 class PartMaker:
-    """Collects rows events and writes parts.
-
-    Attributes:
-        parts: How many parts were written.
-        rows: How many change rows they hold.
-    """
+    """Collects rows events and writes parts; counts the parts and their rows."""
 
     def __init__(
         self,
         request: ExtractRequest,
         queue: PartQueue,
-        *,
-        files: list[str],
-        prefixes: list[str],
+        reader: RangeReader,
         quarantines: Quarantines,
     ) -> None:
-        """Create the part maker.
-
-        Args:
-            request: Tables, settings and limits of the range.
-            queue: Writes the parts.
-            files: The range's files in order; the reader adds to the list.
-            prefixes: The prefixes of GTIDs; the reader adds to the list.
-            quarantines: Take the errors of single tables.
-        """
         self.parts = 0
         self.rows = 0
         self._request = request
@@ -107,8 +78,9 @@ class PartMaker:
         self._read_through = -1
         self._limits = request.limits
         self._queue = queue
-        self._files = files
-        self._prefixes = prefixes
+        # The reader adds to both.
+        self._files = reader.files
+        self._prefixes = reader.transactions.prefixes
         self._entries: dict[TableId, ManifestEntry] = {}
         # Tables with rows that could not be decoded: none of their later rows is decoded.
         self._undecodable: set[TableId] = set()
@@ -136,11 +108,7 @@ class PartMaker:
             columns = columns.choose(slice(count, None))
 
     def finish(self, touched: Mapping[TableId, TableInRange]) -> tuple[TableChanges, ...]:
-        """Write the remaining events, and return the tables for the manifest, by name.
-
-        Args:
-            touched: The tables that rows or actions concern, in log order.
-        """
+        """Write the remaining events; return the touched tables for the manifest, by name."""
         self._write_all(self._waiting.values())
         self._queue.flush()
         empty, quarantined = ManifestEntry(), self._quarantines.tables
@@ -153,7 +121,6 @@ class PartMaker:
         return tuple(sorted(changes, key=lambda entry: entry.name))
 
     def _until_full(self, columns: RowsColumns, segments: Sequence[Segment]) -> int:
-        """Return the number of events that can be added before a part has to be written."""
         left = self._limits.pending_bytes_max - self._pending_bytes
         count = 1 + int(np.searchsorted(np.cumsum(columns.size), left))
         alone = np.flatnonzero(columns.size >= self._limits.part_bytes_max)
@@ -215,8 +182,8 @@ class PartMaker:
     def _write_together(self, group: Sequence[_Waiting]) -> bool:
         """Decode tables of equal columns together, and write a part of each.
 
-        False where a table takes several parts, or where something in its rows has to be counted or
-        refused: then nothing is written.
+        False, and nothing is written, where a table takes several parts, or has values to count or
+        to refuse.
         """
         layout, memory, pieces = group[0].layout, 0, []
         events, columns, firsts = join([waiting.pending for waiting in group])
@@ -252,7 +219,8 @@ class PartMaker:
         begin = stop = memory = 0
         try:
             for first, last, rows in self._pieces(waiting.layout, events):
-                waiting.entry.count(rows)
+                waiting.entry.unrepresentable.update(rows.unrepresentable)
+                waiting.entry.invalid_text.update(rows.invalid_text)
                 # Rows of one event stay in one part: `first` is below `stop` inside an event.
                 if memory >= self._limits.decoded_bytes_max and first >= stop:
                     self._write_pieces(waiting, pieces, columns.choose(slice(begin, first)))
@@ -266,7 +234,6 @@ class PartMaker:
             self._write_pieces(waiting, pieces, columns.choose(slice(begin, None)))
 
     def _quarantine(self, table: TableId, error: BinlogError, columns: RowsColumns) -> None:
-        """Quarantine a table, or raise an error that does not concern a table alone."""
         event = error.context.pop("event", None)
         at = event if isinstance(event, int) else 0
         file, offset = self._files[int(columns.file[at])], int(columns.position[at])
@@ -303,10 +270,10 @@ class PartMaker:
     def _write_pieces(
         self, waiting: _Waiting, pieces: Sequence[DecodedRows], columns: RowsColumns
     ) -> None:
-        """Write decoded rows of a table as one part."""
         if not pieces:
             return
-        image = [waiting.number_images(rows.image, rows.images) for rows in pieces]
+        number = partial(waiting.entry.number_images, waiting.schema)
+        image = [number(rows.image, rows.images) for rows in pieces]
         staged = self._stage(waiting.layout, pieces, columns, np.concatenate(image))
         for _, part in staged.parts():
             self._write_part(waiting, part, replaced=count_replaced(pieces))
@@ -353,7 +320,7 @@ def _number_images(
     if len(rows.images) > 1:
         spans = zip(group, pairwise(bounds.tolist()), strict=True)
         numbers = [
-            waiting.number_images(rows.image[begin:stop], rows.images)
+            waiting.entry.number_images(waiting.schema, rows.image[begin:stop], rows.images)
             for waiting, (begin, stop) in spans
         ]
         return np.concatenate(numbers)

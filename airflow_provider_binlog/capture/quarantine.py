@@ -10,16 +10,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypeAlias
+from typing import NamedTuple, NoReturn, TypeAlias
 
-from airflow_provider_binlog.errors import ServerSetupError, UnsupportedError
+from airflow_provider_binlog.blocks.block import EventBlock
+from airflow_provider_binlog.errors import BinlogError, ServerSetupError, UnsupportedError
 from airflow_provider_binlog.manifest import Statement
-from airflow_provider_binlog.schema import QuarantineTable
-
-if TYPE_CHECKING:
-    from airflow_provider_binlog.blocks.block import EventBlock
-    from airflow_provider_binlog.errors import BinlogError
-    from airflow_provider_binlog.schema import TableId, TableName
+from airflow_provider_binlog.schema import QuarantineTable, TableId, TableName
 
 _LEFT_OUT = ("file", "offset", "log_pos", "event", "table", "tables", "xid", "value")
 
@@ -46,7 +42,7 @@ class RefusedTables(NamedTuple):
     def at(
         cls, block: EventBlock, event: int, error: BinlogError, tables: Iterable[TableName]
     ) -> RefusedTables:
-        """Return tables that are refused at an event of a block."""
+        """Return tables refused at an event."""
         offset, expanded_offset = int(block.offset[event]), int(block.expanded_offset[event])
         return cls(error, tuple(tables), block.file, offset, expanded_offset)
 
@@ -77,25 +73,20 @@ class EventRow(NamedTuple):
 
 
 class Quarantines:
-    """The quarantined tables of a range.
+    """The quarantined tables of a range; with `fails`, the error of a table fails the range.
 
     Attributes:
         tables: The event that each was quarantined for first, and why, by the table's id.
     """
 
     def __init__(self, *, fails: bool = False) -> None:
-        """Create an empty set of tables; with `fails`, the error of a table fails the range."""
         self.tables: dict[TableId, tuple[EventRow, str]] = {}
         self._fails = fails
         self._refused: list[RefusedTables] = []
         self._missing: dict[TableId, int] = {}
 
     def refuse(self, refused: RefusedTables) -> None:
-        """Quarantine tables by the names that they have at an event; a `RefuseTables`.
-
-        Raises:
-            BinlogError: The error, where it is to fail the range.
-        """
+        """Quarantine tables by the names that they have at an event; a `RefuseTables`."""
         if self._fails:
             raise refused.error
         self._refused.append(refused)
@@ -113,11 +104,7 @@ class Quarantines:
     def add(
         self, table: TableId, error: BinlogError, event: EventRow, *, missing: bool = False
     ) -> None:
-        """Quarantine a table; `missing`: its rows are not read from this event on.
-
-        Raises:
-            BinlogError: The error, where it is to fail the range.
-        """
+        """Quarantine a table; `missing`: its rows are not read from this event on."""
         if self._fails:
             raise error
         before = self.tables.get(table)

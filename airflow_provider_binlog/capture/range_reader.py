@@ -8,14 +8,16 @@ Capture writes their rows to Parquet, `rows` prints them, and `rows --verify` co
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
+from airflow_provider_binlog.binlog.events.statements import Query
 from airflow_provider_binlog.binlog.header import ROWS, EventType
-from airflow_provider_binlog.blocks.block import choose
+from airflow_provider_binlog.blocks.block import EventBlock, choose
 from airflow_provider_binlog.blocks.captured import (
     NO_TABLE,
     CapturedBlock,
@@ -23,25 +25,15 @@ from airflow_provider_binlog.blocks.captured import (
     TransactionBlock,
 )
 from airflow_provider_binlog.blocks.expansion import Expander
-from airflow_provider_binlog.blocks.transactions import TransactionReader
-from airflow_provider_binlog.errors import BinlogError, raise_error
+from airflow_provider_binlog.blocks.transactions import TransactionReader, Transactions
+from airflow_provider_binlog.capture.commits import CommitReader
+from airflow_provider_binlog.capture.gtids import ExecutedGtids, StagedTransactions
+from airflow_provider_binlog.errors import BinlogError, Refuse, raise_error
+from airflow_provider_binlog.manifest import Prepared
+from airflow_provider_binlog.position import Position
+from airflow_provider_binlog.schema import TableName
+from airflow_provider_binlog.schema_history.schemas import SchemaReader
 from airflow_provider_binlog.schema_history.statements import StatementFinder
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    import numpy.typing as npt
-
-    from airflow_provider_binlog.binlog.events.statements import Query
-    from airflow_provider_binlog.blocks.block import EventBlock
-    from airflow_provider_binlog.blocks.transactions import Transactions
-    from airflow_provider_binlog.capture.commits import CommitReader
-    from airflow_provider_binlog.capture.gtids import ExecutedGtids, StagedTransactions
-    from airflow_provider_binlog.errors import Refuse
-    from airflow_provider_binlog.manifest import Prepared
-    from airflow_provider_binlog.position import Position
-    from airflow_provider_binlog.schema import TableName
-    from airflow_provider_binlog.schema_history.schemas import SchemaReader
 
 _ROWS = [int(event_type) for event_type in ROWS]
 _CHANGES = [*_ROWS, int(EventType.TABLE_MAP)]
@@ -50,15 +42,8 @@ _CHANGES = [*_ROWS, int(EventType.TABLE_MAP)]
 class RangeReader:
     """Reads the blocks of a range, in log order, from a transaction boundary on.
 
-        reader = RangeReader(captured=..., schemas=...)
-        for block in blocks:
-            for captured in reader.read(block):
-                ...
-
     Attributes:
         files: The range's files in order; `CapturedBlock.file_index` counts them.
-        transactions: Which GTIDs begin with which prefix, and what was skipped.
-        schemas: Completes the captured tables.
         undecoded: Rows events whose tables could not be found, by type code.
     """
 
@@ -81,11 +66,11 @@ class RangeReader:
             schemas: Completes the captured tables.
             commits: Keeps the changes that were committed; without it, all are yielded where they
                 are logged.
-            gtids: Follows the executed GTIDs, and refuses gaps; without it, nobody does.
-            staged: Leaves out the transactions that are already staged, where there are any.
-            refuse: Takes what is refused. Where it returns, reading continues after it.
+            gtids: Follows the executed GTIDs, and refuses gaps.
+            staged: Leaves out the transactions that are already staged.
+            refuse: Takes an error. Where it returns, reading continues after the error.
             skips: Whether the rows that a statement changes by its text alone do not matter.
-            files: Files before it that rows are numbered after.
+            files: Files before the range, which rows are numbered after.
         """
         self.files = list(files)
         self.transactions = TransactionReader(refuse=refuse, skips=skips)
@@ -105,17 +90,17 @@ class RangeReader:
 
     @property
     def events(self) -> Counter[int]:
-        """How many events were read so far, by type code; see `Expander`."""
+        """Number of events read so far, by type code."""
         return self._expander.events
 
     @property
     def tables(self) -> set[TableName]:
-        """The tables that rows were logged of so far, captured or not."""
+        """The tables of rows so far, captured or not."""
         return {(table_map.database, table_map.table) for table_map in self._table_maps.table_maps}
 
     @property
     def in_doubt(self) -> tuple[Prepared, ...]:
-        """The XA transactions that are prepared, and neither committed nor rolled back by now."""
+        """The XA transactions that are in doubt by now."""
         return () if self._commits is None else self._commits.in_doubt
 
     @property
@@ -133,7 +118,7 @@ class RangeReader:
         """Yield what is captured of the next block of the log, which may be several blocks.
 
         Raises:
-            BinlogError: It is damaged, holds what is not decoded, or does not follow what was read.
+            BinlogError: The block is damaged, is not decoded, or does not follow the last one.
         """
         try:
             new = [logged] if self._staged is None else self._staged.choose_new(logged)
@@ -195,10 +180,7 @@ class RangeReader:
     def _find_tables(
         self, block: EventBlock, read: Transactions
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Return the rows events of a block, and the table of each.
-
-        Where one is refused, the changes of its transaction are left out.
-        """
+        """Return the rows events of transactions that are not refused, and the table of each."""
         left, events = block, np.arange(len(block))
         while True:
             try:
@@ -219,7 +201,6 @@ class RangeReader:
                 left, events = choose(left, np.flatnonzero(~lost)), events[~lost]
 
     def _are_captured(self, table: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Return which of these rows events are of captured tables."""
         new = self._table_maps.table_maps[len(self._wanted) :]
         if new:
             captured = [self._captured(table_map.database, table_map.table) for table_map in new]

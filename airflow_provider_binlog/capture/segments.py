@@ -6,59 +6,48 @@ an action concerns their table. Rows that cannot be decoded are skipped, and qua
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
+from airflow_provider_binlog.binlog.events.table_map import TableMap
+from airflow_provider_binlog.blocks.captured import CapturedBlock, LoggedStatement
+from airflow_provider_binlog.capture.log_range import TableFilter
 from airflow_provider_binlog.capture.quarantine import (
     EventRow,
+    Quarantines,
     RefusedTables,
+    RefuseTables,
     concerns_one_table,
     raise_table_error,
 )
 from airflow_provider_binlog.capture.table_parts import RowsColumns
-from airflow_provider_binlog.changes import CHANGE_COLUMNS, ROW_FILE_SHIFT
+from airflow_provider_binlog.changes import CHANGE_COLUMNS, ROW_FILE_SHIFT, Policies
 from airflow_provider_binlog.errors import (
     BinlogError,
+    Refuse,
     ServerSetupError,
     UnsupportedError,
     error_context,
     raise_error,
 )
 from airflow_provider_binlog.manifest import Statement
-from airflow_provider_binlog.rows.layout import compile_layout
+from airflow_provider_binlog.rows.layout import RowLayout, compile_layout
+from airflow_provider_binlog.schema import Action, Field, Schema, TableId, TableName
+from airflow_provider_binlog.schema_history.schemas import TableRefusal
 from airflow_provider_binlog.schema_history.tables import EventOffset, Tables
 from airflow_provider_binlog.sql.lexer import hide_passwords
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    import numpy.typing as npt
-
-    from airflow_provider_binlog.binlog.events.table_map import TableMap
-    from airflow_provider_binlog.blocks.captured import CapturedBlock, LoggedStatement
-    from airflow_provider_binlog.capture.quarantine import Quarantines, RefuseTables
-    from airflow_provider_binlog.capture.table_filter import TableFilter
-    from airflow_provider_binlog.changes import Policies
-    from airflow_provider_binlog.errors import Refuse
-    from airflow_provider_binlog.rows.layout import RowLayout
-    from airflow_provider_binlog.schema import Action, Field, Schema, TableId, TableName
-    from airflow_provider_binlog.schema_history.schemas import TableRefusal
 
 _UNKNOWN, _LEFT_OUT = -1, -2
 _TAKEN = {name.casefold() for name in CHANGE_COLUMNS}
 
 
 class Segment(NamedTuple):
-    """Rows of one table in one schema, between two actions on the table.
-
-    Attributes:
-        table: Id of the table.
-        schema: Its schema.
-        layout: How to read the rows.
-    """
+    """Rows of one table in one schema, between two actions on the table."""
 
     table: TableId
     schema: Schema
@@ -103,9 +92,7 @@ class SegmentReader:
         statements: Sequence[LoggedStatement],
         refused: Mapping[int, TableRefusal],
     ) -> RowsColumns:
-        """Return the rows events of the next block; the `table` of an event is its segment.
-
-        Rows that cannot be decoded are skipped.
+        """Return the rows events of the next block that can be decoded; `table` is the segment.
 
         Args:
             captured: The block.
@@ -135,7 +122,7 @@ class SegmentReader:
         return replace(columns.choose(staged), table=segment[staged])
 
     def in_order(self) -> tuple[Statement, ...]:
-        """Return the statements in the order of the log."""
+        """Statements in the order of the log."""
         return tuple(sorted(self.statements, key=lambda statement: statement.row))
 
     def _steps(
@@ -252,7 +239,6 @@ class SegmentReader:
         refused: Mapping[int, TableRefusal],
         first: EventRow,
     ) -> None:
-        """Compile a TABLE_MAP, or keep the error of compiling it."""
         if self._logged[index] is not None:
             return
         if index in refused and not refused[index].is_retroactive:
@@ -277,14 +263,7 @@ class SegmentReader:
 
 
 class _Run(NamedTuple):
-    """Rows events by one TABLE_MAP.
-
-    Attributes:
-        table: Index of the TABLE_MAP.
-        name: Name of its table.
-        first: The first event.
-        events: Indexes of the events.
-    """
+    """Rows events, by their indexes, of one TABLE_MAP; `table` is its index."""
 
     table: int
     name: TableName
@@ -348,28 +327,19 @@ class StatementReader:
         refuse: Refuse = raise_error,
         refuse_tables: RefuseTables = raise_table_error,
     ) -> None:
-        """Create the reader.
-
-        Args:
-            tables: Which tables are captured.
-            refuse: Takes the error of a statement that is not understood.
-            refuse_tables: Takes the error of a statement that failed half-way.
-        """
+        """Create the reader; `refuse_tables` takes statements that failed half-way."""
         self._tables = tables
         self._refuse = refuse
         self._refuse_tables = refuse_tables
 
     def read(self, captured: CapturedBlock) -> list[LoggedStatement]:
-        """Return the statements of the next block on captured tables, in log order.
-
-        Raises:
-            UnsupportedError: A statement failed half-way, or its tables cannot be determined.
-        """
+        """Return the statements of the next block on captured tables, in log order."""
         statements = []
         for logged in captured.statements:
             try:
                 with error_context(file=logged.file, offset=logged.offset):
-                    names = self._captured(logged)
+                    tables = () if logged.ddl is None else logged.ddl.tables
+                names = [name for name in tables if self._concerns(name)]
             except UnsupportedError as error:
                 self._refuse(error)
                 continue
@@ -378,11 +348,6 @@ class StatementReader:
             elif names:
                 statements.append(logged)
         return statements
-
-    def _captured(self, logged: LoggedStatement) -> list[TableName]:
-        """Return the tables of a statement that are captured."""
-        ddl = logged.ddl
-        return [] if ddl is None else [name for name in ddl.tables if self._concerns(name)]
 
     def _refuse_failed(self, logged: LoggedStatement, names: list[TableName]) -> None:
         """Refuse a statement that failed: the log does not say what it changed before."""

@@ -7,16 +7,21 @@ wait as bytes, over blocks and files, and are decoded together.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_provider_binlog.blocks.arrays import bytes_of, gather, of_numbers, of_texts
-from airflow_provider_binlog.blocks.block import SLACK
+from airflow_provider_binlog.blocks.block import SLACK, EventBlock
+from airflow_provider_binlog.blocks.captured import CapturedBlock
 from airflow_provider_binlog.blocks.transactions import NO_NAME
 from airflow_provider_binlog.changes import (
     CHANGE_COLUMNS,
@@ -29,26 +34,14 @@ from airflow_provider_binlog.changes import (
     ROW,
     ChangeType,
 )
-from airflow_provider_binlog.manifest import TableChanges
-from airflow_provider_binlog.rows.decode import RowsEvents
+from airflow_provider_binlog.manifest import Part, TableChanges
+from airflow_provider_binlog.rows.decode import DecodedRows, RowsEvents
 from airflow_provider_binlog.rows.images.partial import first_rows
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from concurrent.futures import Future
-    from functools import partial
-
-    import numpy.typing as npt
-
-    from airflow_provider_binlog.blocks.block import EventBlock
-    from airflow_provider_binlog.blocks.captured import CapturedBlock
-    from airflow_provider_binlog.manifest import Part
-    from airflow_provider_binlog.rows.decode import DecodedRows
-    from airflow_provider_binlog.rows.layout import RowLayout
-    from airflow_provider_binlog.rows.values import Array, Int64Array
-    from airflow_provider_binlog.schema import Schema
-    from airflow_provider_binlog.schema_history.tables import TableInRange
-    from airflow_provider_binlog.staging.part_writer import WrittenPart
+from airflow_provider_binlog.rows.layout import RowLayout
+from airflow_provider_binlog.rows.values import Array, Int64Array
+from airflow_provider_binlog.schema import Schema
+from airflow_provider_binlog.schema_history.tables import TableInRange
+from airflow_provider_binlog.staging.part_writer import WrittenPart
 
 CHANGE_TYPES = tuple(ChangeType)
 """The change types in the order of `DecodedRows.change`."""
@@ -81,11 +74,11 @@ class StagedRows:
         prefixes: Sequence[str],
         firsts: Sequence[int] = (0,),
     ) -> None:
-        """Join decoded rows with the columns of their events.
+        """Join decoded rows, one piece at least, with the columns of their events.
 
         Args:
             layout: The columns of the table.
-            pieces: Decoded rows, in order: one piece at least.
+            pieces: Decoded rows, in order.
             events: The events that `event` of the rows indexes.
             image: Per row, its table's number for the set of columns in it.
             files: The range's files, by `events.file`.
@@ -150,10 +143,9 @@ class StagedRows:
 
 
 class _Gtids:
-    """GTIDs of events; the text is built once per transaction and table.
+    """GTIDs of events; `transaction` is int32, per event the index of its text.
 
-    Attributes:
-        transaction: int32; per event, the index of its text.
+    The text is built once per transaction and table.
     """
 
     def __init__(self, events: RowsColumns, prefixes: Sequence[str], firsts: Sequence[int]) -> None:
@@ -179,11 +171,9 @@ class _Gtids:
         return bool((2 * np.diff(self._bounds) > rows).all())
 
     def plain(self, transaction: npt.NDArray[np.int32]) -> Array:
-        """Return the GTID of each row, given the index of its text."""
         return self._texts.take(of_numbers(transaction, self._nameless[transaction]))
 
     def of(self, table: int, transaction: npt.NDArray[np.int32]) -> Array:
-        """Return the GTID of each row of a table, given the index of its text."""
         begin, stop = self._bounds[table : table + 2].tolist()
         if 2 * (stop - begin) > len(transaction):
             return self.plain(transaction)
@@ -278,7 +268,7 @@ class PendingPiece(NamedTuple):
     Attributes:
         data: uint8; bytes from the first event on.
         span: Bytes from the start of the first event to the end of the last one.
-        size: Bytes of the events alone, without the gaps between them.
+        size: Bytes without the gaps between events.
         events: `RowsColumns`, stacked; `start` counts from the beginning of `data`.
     """
 
@@ -289,12 +279,7 @@ class PendingPiece(NamedTuple):
 
 
 class PendingEvents:
-    """The waiting rows events of one table with one schema.
-
-    Attributes:
-        bytes: Bytes of the events, without the gaps between them.
-        pieces: Events in arrival order.
-    """
+    """The waiting rows events of one table with one schema, and their bytes without gaps."""
 
     def __init__(self) -> None:
         self.forget()
@@ -377,7 +362,6 @@ class ManifestEntry:
     """Manifest entry of a table, collected as its parts are written.
 
     Attributes:
-        schemas: Schemas of the parts, by their ids.
         images: Number of each set of columns in row images, by the fields' ids.
         parts: Parts that lack the size and hash of their files, which are still being written.
         unrepresentable, invalid_text: Number of values that no lake type holds, by column.
@@ -389,20 +373,12 @@ class ManifestEntry:
     unrepresentable: Counter[str] = field(default_factory=Counter)
     invalid_text: Counter[str] = field(default_factory=Counter)
 
-    def count(self, rows: DecodedRows) -> None:
-        """Count the replaced values of decoded rows."""
-        self.unrepresentable.update(rows.unrepresentable)
-        self.invalid_text.update(rows.invalid_text)
-
     def number_images(
         self, schema: Schema, image: npt.NDArray[np.int32], images: Sequence[tuple[int, ...]]
     ) -> npt.NDArray[np.int32]:
         """Return the number of each row's set of columns; new sets are numbered in row order.
 
-        Args:
-            schema: Schema of the rows.
-            image: int32; index into `images` of each row.
-            images: Sets of indexes of columns.
+        `images` are sets of indexes of columns, and `image` is int32, the index of each row's set.
         """
         first = first_rows(image, len(images))
         numbers = np.zeros(len(first), dtype=np.int32)
@@ -456,11 +432,6 @@ def count_replaced(pieces: Sequence[DecodedRows]) -> dict[str, int]:
 
 
 def _written(part: tuple[partial[Part], Future[WrittenPart]]) -> Part:
-    """Return the part with the size and hash of its file.
-
-    Raises:
-        StagingError: The part could not be written.
-    """
     make, written = part
     file = written.result()
     return make(bytes=file.bytes, sha256=file.sha256)

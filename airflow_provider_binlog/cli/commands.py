@@ -10,14 +10,11 @@ import importlib
 import os
 import re
 import sys
+from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from airflow_provider_binlog.errors import BinlogError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
 
 PROGRAM = "airflow_provider_binlog"
 PACKAGE = f"{PROGRAM}.cli"
@@ -27,12 +24,6 @@ _PASSWORD = re.compile(r"(?:[A-Za-z]+:?/*)?[^:@]*:(.*)@", re.DOTALL)
 
 _FAILURE = 1
 _INTERRUPTED = 130
-
-SOURCE_HELP = (
-    "an Airflow connection id, an address such as mysql://user:password@host:3306, "
-    "@FILE or env:VARIABLE that holds one, "
-    "or binlog files in their order: paths, folders, globs, URLs such as s3://bucket/binlogs/"
-)
 
 
 class Argument(NamedTuple):
@@ -63,7 +54,14 @@ def _argument(*names: str, **options: Any) -> Argument:
     return Argument(names, options)
 
 
-_SOURCES = _argument("source", nargs="+", metavar="SOURCE", help=SOURCE_HELP)
+_SOURCES = _argument(
+    "source",
+    nargs="+",
+    metavar="SOURCE",
+    help="an Airflow connection id, an address such as mysql://user:password@host:3306, "
+    "@FILE or env:VARIABLE that holds one, "
+    "or binlog files in their order: paths, folders, globs, URLs such as s3://bucket/binlogs/",
+)
 _FROM = _argument(
     "--from", dest="start", metavar="FILE:OFFSET", help="begin at this event; default: the oldest"
 )
@@ -187,10 +185,56 @@ COMMANDS: tuple[Command | Group, ...] = (
 )
 
 
+def get_binlog_cli_commands() -> list[Any]:
+    """Return the group `binlog` of Airflow's command line, for the provider info's `cli`."""
+    from airflow.cli.cli_config import GroupCommand
+
+    translated = [_translate(command) for command in COMMANDS]
+    return [GroupCommand("binlog", "Look into MySQL and MariaDB binary logs", translated)]
+
+
+def _translate(command: Command | Group) -> Any:
+    from airflow.cli.cli_config import ActionCommand, Arg, GroupCommand
+
+    if isinstance(command, Group):
+        below = [_translate(inner) for inner in command.commands]
+        return GroupCommand(command.name, command.help, below)
+
+    def call(arguments: argparse.Namespace) -> None:
+        arguments.command_path = command.run
+        if code := execute(arguments):
+            sys.exit(code)
+
+    arguments = [Arg(given.names, **given.options) for given in command.arguments]  # type: ignore[no-untyped-call]
+    return ActionCommand(command.name, command.help, call, arguments)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command without Airflow's own command line; return the exit code."""
     given = sys.argv[1:] if arguments is None else list(arguments)
-    return execute(_build_parser(_find_passwords(given)).parse_args(given))
+    secrets = _find_passwords(given)
+
+    class Parser(argparse.ArgumentParser):
+        def error(self, message: str) -> NoReturn:
+            super().error(_without_passwords(message, secrets))
+
+    parser = Parser(
+        prog=f"python -m {PROGRAM}", description="Look into MySQL and MariaDB binary logs."
+    )
+    _add(parser, COMMANDS)
+    return execute(parser.parse_args(given))
+
+
+def _add(parser: argparse.ArgumentParser, commands: Sequence[Command | Group]) -> None:
+    words = parser.add_subparsers(metavar="COMMAND", required=True)
+    for command in commands:
+        below = words.add_parser(command.name, help=command.help, description=command.help)
+        if isinstance(command, Group):
+            _add(below, command.commands)
+            continue
+        for argument in command.arguments:
+            below.add_argument(*argument.names, **argument.options)
+        below.set_defaults(command_path=command.run)
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -200,8 +244,9 @@ def execute(arguments: argparse.Namespace) -> int:
     system is printed as one line on standard error. Any other exception is a bug, and is raised.
     """
     fail = partial(_fail, secrets=_find_passwords(vars(arguments).values()))
+    module, _, name = arguments.command_path.partition(":")
     try:
-        _function(arguments.command_path)(arguments)
+        getattr(importlib.import_module(module), name)(arguments)
         sys.stdout.flush()
     except BrokenPipeError:
         # Python flushes standard output once more as it ends: give it a file that accepts it.
@@ -239,45 +284,3 @@ def _without_passwords(text: str, secrets: Iterable[str]) -> str:
     for secret in secrets:
         text = text.replace(f"{secret}@", "***@")
     return re.sub(r":(?!//)\S*@", ":***@", text)
-
-
-class _Parser(argparse.ArgumentParser):
-    def __init__(self, *, secrets: Sequence[str], **options: Any) -> None:
-        super().__init__(**options)
-        self._secrets = secrets
-
-    def error(self, message: str) -> NoReturn:
-        """Print what is wrong with the arguments, and exit."""
-        super().error(_without_passwords(message, self._secrets))
-
-
-def _function(path: str) -> Callable[[argparse.Namespace], None]:
-    module, _, name = path.partition(":")
-    function: Callable[[argparse.Namespace], None] = getattr(importlib.import_module(module), name)
-    return function
-
-
-def _build_parser(secrets: Sequence[str]) -> argparse.ArgumentParser:
-    parser = _Parser(
-        prog=f"python -m {PROGRAM}",
-        description="Look into MySQL and MariaDB binary logs.",
-        secrets=secrets,
-    )
-    _add(parser, COMMANDS, secrets)
-    return parser
-
-
-def _add(
-    parser: argparse.ArgumentParser, commands: Sequence[Command | Group], secrets: Sequence[str]
-) -> None:
-    words: Any = parser.add_subparsers(metavar="COMMAND", required=True)
-    for command in commands:
-        below = words.add_parser(
-            command.name, help=command.help, description=command.help, secrets=secrets
-        )
-        if isinstance(command, Group):
-            _add(below, command.commands, secrets)
-            continue
-        for argument in command.arguments:
-            below.add_argument(*argument.names, **argument.options)
-        below.set_defaults(command_path=command.run)

@@ -1,35 +1,34 @@
 """`events`: one line per event, as SHOW BINLOG EVENTS prints them.
 
-The events of a compressed transaction follow the event that holds them. As the server prints them,
-they start and end where that event ends. The column Info is that of the event's own server family;
-it is empty for events that neither family has written since 2004.
+The column Info is empty for events that go with the text of a statement: its variables, its seeds,
+its file.
 
 Source: mysql-server, sql/log_event.cc, and mariadb, sql/log_event_server.cc, pack_info of each.
 """
 
 from __future__ import annotations
 
+import argparse
 import re
-import struct
 import sys
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
-
-from pymysql.charset import charset_by_id
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from airflow_provider_binlog.binlog.buffer import Buffer
-from airflow_provider_binlog.binlog.charsets import charset_of, decode_identifier
-from airflow_provider_binlog.binlog.events.compressed import TransactionPayload
-from airflow_provider_binlog.binlog.events.control import BinlogCheckpoint, Incident, Rotate
+from airflow_provider_binlog.binlog.charsets import decode_identifier
+from airflow_provider_binlog.binlog.events.control import (
+    FormatDescription,
+    Incident,
+    Rotate,
+)
 from airflow_provider_binlog.binlog.events.gtid import (
     COMMIT_ALTER,
-    PREPARED_XA,
     ROLLBACK_ALTER,
     START_ALTER,
-    GtidEvent,
-    MariadbGtid,
-    MariadbGtidList,
+    Gtid,
+    read_gtid_list,
 )
-from airflow_provider_binlog.binlog.events.statements import Query, RowsQuery, XaPrepare, Xid
+from airflow_provider_binlog.binlog.events.statements import Query, XaPrepare
 from airflow_provider_binlog.binlog.events.table_map import TableMap
 from airflow_provider_binlog.binlog.gtid_set import GtidSet
 from airflow_provider_binlog.binlog.header import (
@@ -39,20 +38,13 @@ from airflow_provider_binlog.binlog.header import (
     EventType,
     show_name,
 )
-from airflow_provider_binlog.binlog.json.scalars import decimal_text
+from airflow_provider_binlog.blocks.block import EventBlock
+from airflow_provider_binlog.blocks.compressed import Payload
 from airflow_provider_binlog.blocks.expansion import Expander
 from airflow_provider_binlog.cli.source import find_range
-from airflow_provider_binlog.errors import BinlogError, UnsupportedError
+from airflow_provider_binlog.errors import BinlogError
 from airflow_provider_binlog.names import quote_identifier
 from airflow_provider_binlog.position import Flavor
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Callable, Iterator
-
-    from airflow_provider_binlog.binlog.events.control import FormatDescription
-    from airflow_provider_binlog.blocks.block import EventBlock
-
 
 # As the mysql client in batch mode: an event stays one line.
 _ESCAPES = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\0": r"\0"})
@@ -98,6 +90,7 @@ def list_events(block: EventBlock, expander: Expander) -> Iterator[str]:
         yield _line(block.file, position, header, header.log_pos, info)
         if header.type != EventType.TRANSACTION_PAYLOAD:
             continue
+        # As the server prints them, these start and end where the event that holds them ends.
         for inner in expander.expand(block.part(index, index + 1)):
             for event in range(len(inner)):
                 head = EventHeader.parse(inner.event(event))
@@ -151,8 +144,19 @@ def _table_map(event: _Event) -> str:
     return f"table_id: {table.table_id} ({table.database}.{table.table})"
 
 
+def _split(event: _Event) -> tuple[Buffer, Buffer]:
+    return event.format.split(event.header.type, event.body)
+
+
+def _rows_query(event: _Event) -> str:
+    """Return a statement in the session's character set, which the event does not name."""
+    _, rest = _split(event)
+    rest.take(1)  # a byte without meaning
+    return f"# {str(rest.rest(), 'utf-8', 'replace')}"
+
+
 def _rows(event: _Event) -> str:
-    fixed, _ = event.format.split(event.header.type, event.body)
+    fixed, _ = _split(event)
     table_id, flags = fixed.uint(6), fixed.uint(2)
     shown = [name for flag, name in _ROWS_FLAGS.items() if flags & flag]
     version = tuple(map(int, re.findall(r"\d+", event.format.server_version)[:2]))
@@ -162,23 +166,22 @@ def _rows(event: _Event) -> str:
 
 
 def _xa_prepare(event: _Event) -> str:
-    prepare = XaPrepare.parse(event.body, event.format)
-    return (
-        f"XA COMMIT {prepare.xid} ONE PHASE" if prepare.one_phase else f"XA PREPARE {prepare.xid}"
-    )
+    prepare = XaPrepare.parse(event.body)
+    xid = prepare.xid
+    return f"XA COMMIT {xid} ONE PHASE" if prepare.one_phase else f"XA PREPARE {xid}"
 
 
 def _gtid(event: _Event) -> str:
-    gtid = GtidEvent.parse(event.header.type, event.body, event.format).text
+    gtid = Gtid.parse(event.header, event.body).text
     return f"SET @@SESSION.GTID_NEXT= '{gtid or 'ANONYMOUS'}'"
 
 
 def _mariadb_gtid(event: _Event) -> str:
-    gtid = MariadbGtid.parse(event.body, event.format, server_id=event.header.server_id)
+    gtid = Gtid.parse(event.header, event.body)
     parts = ["GTID" if gtid.standalone else "BEGIN GTID"]
-    if gtid.flags & PREPARED_XA and not gtid.standalone:
+    if gtid.starts_xa:
         parts = [f"XA START {gtid.xid} GTID"]
-    parts.append(gtid.text)
+    parts.append(gtid.text or "")
     if gtid.commit_id is not None:
         parts.append(f"cid={gtid.commit_id}")
     if gtid.flags_extra & START_ALTER:
@@ -191,8 +194,13 @@ def _mariadb_gtid(event: _Event) -> str:
 
 
 def _mariadb_gtid_list(event: _Event) -> str:
-    gtids = MariadbGtidList.parse(event.body, event.format).gtids
+    gtids = read_gtid_list(event.body, event.format)
     return f"[{','.join(f'{domain}-{server}-{number}' for domain, server, number in gtids)}]"
+
+
+def _binlog_checkpoint(event: _Event) -> str:
+    fixed, rest = _split(event)
+    return decode_identifier(rest.take(fixed.uint(4)))
 
 
 def _incident(event: _Event) -> str:
@@ -201,67 +209,13 @@ def _incident(event: _Event) -> str:
     return f"{parts}: {incident.message}" if incident.message else parts
 
 
-def _intvar(event: _Event) -> str:
-    buffer = Buffer(event.body)
-    name = {1: "LAST_INSERT_ID", 2: "INSERT_ID"}.get(buffer.uint(1), "INVALID_INT")
-    return f"{name}={buffer.uint(8)}"
-
-
-def _rand(event: _Event) -> str:
-    buffer = Buffer(event.body)
-    return f"rand_seed1={buffer.uint(8)},rand_seed2={buffer.uint(8)}"
-
-
-def _user_var(event: _Event) -> str:
-    """`| 4 size + name | 1 is null | 1 type | 4 collation | 4 size + value | 1 flags |`."""
-    buffer = Buffer(event.body)
-    name = quote_identifier(decode_identifier(buffer.take(buffer.uint(4))))
-    if buffer.uint(1):
-        return f"@{name}=NULL"
-    kind, collation = buffer.uint(1), buffer.uint(4)
-    value = bytes(buffer.take(buffer.uint(4)))
-    unsigned = bool(buffer.remaining and buffer.uint(1) & 1)
-    match kind:
-        case 0:
-            return f"@{name}={_hex_text(value, collation, event.format.flavor)}"
-        case 1:
-            return f"@{name}={struct.unpack('<d', Buffer(value).take(8))[0]:.14g}"
-        case 2:
-            return f"@{name}={int.from_bytes(value, 'little', signed=not unsigned)}"
-        case 4:
-            return f"@{name}={decimal_text(memoryview(value)).decode()}"
-        case _:
-            return f"@{name}"
-
-
-def _hex_text(value: bytes, collation: int, flavor: Flavor) -> str:
-    try:
-        charset = charset_of(collation)
-    except UnsupportedError:
-        return "???"  # the server's own text for an unknown collation
-    try:
-        name = charset_by_id(collation).collation  # type: ignore[attr-defined]  # not in the stubs
-    except KeyError:  # PyMySQL has the collations of MySQL 8.0
-        name = str(collation)
-    digits = value.hex().upper()
-    literal = f"X'{digits}'" if flavor is Flavor.MARIADB else f"0x{digits}"
-    return f"_{charset} {literal} COLLATE {name}"
-
-
-def _begin_load_query(event: _Event) -> str:
-    fixed, rest = event.format.split(event.header.type, event.body)
-    return f";file_id={fixed.uint(4)};block_len={rest.remaining}"
-
-
 def _transaction_payload(event: _Event) -> str:
-    payload = TransactionPayload.parse(event.body)
+    payload = Payload.parse(event.body)
     size = payload.size or 0
     return f"compression='{payload.compression.name}', decompressed_size={size} bytes"
 
 
-_Writer: TypeAlias = "Callable[[_Event], str]"
-
-_WRITERS: dict[int, _Writer] = {
+_WRITERS: dict[int, Callable[[_Event], str]] = {
     **dict.fromkeys((ROWS | COMPRESSED) - {EventType.QUERY_COMPRESSED}, _rows),
     EventType.FORMAT_DESCRIPTION: lambda event: (
         f"Server ver: {event.format.server_version}, Binlog ver: 4"
@@ -269,10 +223,10 @@ _WRITERS: dict[int, _Writer] = {
     EventType.QUERY: _query,
     EventType.ROTATE: _rotate,
     EventType.TABLE_MAP: _table_map,
-    EventType.XID: lambda event: f"COMMIT /* xid={Xid.parse(event.body, event.format).number} */",
+    EventType.XID: lambda event: f"COMMIT /* xid={_split(event)[1].uint(8)} */",
     EventType.XA_PREPARE: _xa_prepare,
-    EventType.ROWS_QUERY: lambda event: f"# {RowsQuery.parse(event.body, event.format).sql}",
-    EventType.ANNOTATE_ROWS: lambda event: RowsQuery.parse_annotate(event.body, event.format).sql,
+    EventType.ROWS_QUERY: _rows_query,
+    EventType.ANNOTATE_ROWS: lambda event: str(_split(event)[1].rest(), "utf-8", "replace"),
     EventType.GTID: _gtid,
     EventType.ANONYMOUS_GTID: _gtid,
     EventType.GTID_TAGGED: _gtid,
@@ -280,13 +234,7 @@ _WRITERS: dict[int, _Writer] = {
     EventType.PREVIOUS_GTIDS: lambda event: str(GtidSet.decode(event.body)).replace(",", ",\n"),
     EventType.MARIADB_GTID: _mariadb_gtid,
     EventType.MARIADB_GTID_LIST: _mariadb_gtid_list,
-    EventType.BINLOG_CHECKPOINT: lambda event: (
-        BinlogCheckpoint.parse(event.body, event.format).file
-    ),
+    EventType.BINLOG_CHECKPOINT: _binlog_checkpoint,
     EventType.INCIDENT: _incident,
-    EventType.INTVAR: _intvar,
-    EventType.RAND: _rand,
-    EventType.USER_VAR: _user_var,
-    EventType.BEGIN_LOAD_QUERY: _begin_load_query,
     EventType.TRANSACTION_PAYLOAD: _transaction_payload,
 }

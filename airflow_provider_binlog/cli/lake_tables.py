@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import argparse
 import shlex
 import sys
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.changes import DEFAULT_POLICIES, Policies
+from airflow_provider_binlog.checkpoint import Checkpoint, load, overwrite, rebuild
 from airflow_provider_binlog.cli.source import (
     MetastoreVariableStore,
     let_hooks_read_the_database,
@@ -18,26 +20,25 @@ from airflow_provider_binlog.cli.source import (
 )
 from airflow_provider_binlog.errors import CheckpointMissingError, ConfigurationError, StagingError
 from airflow_provider_binlog.names import join_table_name
+from airflow_provider_binlog.schema import TableName
+from airflow_provider_binlog.snapshot.plan import CHUNK_BYTES, SnapshotFiles
 from airflow_provider_binlog.snapshot_manifest import SnapshotManifest, snapshot_path
 from airflow_provider_binlog.sources.binlog_source import BinlogSource
 from airflow_provider_binlog.sources.settings import Connections
-from airflow_provider_binlog.staging.paths import part_key
+from airflow_provider_binlog.spark.merge.progress import (
+    PROGRESS,
+    Progress,
+    TableProgress,
+    load_progress,
+)
+from airflow_provider_binlog.staging.manifest_log import ManifestLog
+from airflow_provider_binlog.staging.object_store import ObjectStore
+from airflow_provider_binlog.staging.paths import StoredFiles, part_key, source_folder
 from airflow_provider_binlog.transport.server import queries, setup
+from airflow_provider_binlog.transport.server.consistent_read import open_read
 from airflow_provider_binlog.transport.server.information_schema import describe_tables
-from airflow_provider_binlog.transport.server.status import global_variables
+from airflow_provider_binlog.transport.server.queries import global_variables
 from airflow_provider_binlog.transport.server.tables import unlogged_foreign_keys
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Iterator
-
-    from airflow_provider_binlog.checkpoint import Checkpoint
-    from airflow_provider_binlog.manifest import Manifest
-    from airflow_provider_binlog.schema import Schema, TableName
-    from airflow_provider_binlog.snapshot import Progress as SnapshotProgress
-    from airflow_provider_binlog.sources.server_log import ServerLog
-    from airflow_provider_binlog.spark.merge.progress import Progress, TableProgress
-    from airflow_provider_binlog.staging.object_store import ObjectStore
 
 
 def show(arguments: argparse.Namespace) -> None:
@@ -46,10 +47,7 @@ def show(arguments: argparse.Namespace) -> None:
     Raises:
         StagingError: Nothing was merged from there yet.
     """
-    let_hooks_read_the_database()
-    from airflow_provider_binlog.hooks.object_storage import open_store
-
-    store = open_store(arguments.staging_path)
+    store = _open_store(arguments.staging_path)
     lakes = list(_load_progress(store, arguments.name))
     if not lakes:
         raise StagingError(
@@ -74,20 +72,29 @@ def _lake_lines(progress: Progress, reload: str) -> Iterator[str]:
 def _table_lines(name: TableName, table: TableProgress, reload: str) -> Iterator[str]:
     hold, text = table.hold, join_table_name(name)
     if hold is None:
-        yield f"{text}  live  {table.mark}{'  waits for a merge' if table.pending else ''}"
-        return
-    yield f"{text}  {hold.state}  {table.mark}"
-    position = f" (at {hold.position})" if hold.position else ""
-    yield f"    {hold.reason}{position}"
-    if hold.since:
-        yield f"    since {hold.since}"
+        suspect = "" if table.foreign_write is None else "  suspect"
+        waits = "  waits for a merge" if table.pending else ""
+        yield f"{text}  live{suspect}  {table.mark}{waits}"
+        if table.foreign_write is None:
+            return
+        yield f"    {table.foreign_write}"
+    else:
+        yield f"{text}  {hold.state}  {table.mark}"
+        position = f" (at {hold.position})" if hold.position else ""
+        yield f"    {hold.reason}{position}"
+        if hold.since:
+            yield f"    since {hold.since}"
     yield f"    to reload it: {reload} {shlex.quote(text)}, then merge"
 
 
-def _load_progress(store: ObjectStore, source: str) -> Iterator[Progress]:
-    from airflow_provider_binlog.spark.merge.progress import PROGRESS, load_progress
-    from airflow_provider_binlog.staging.paths import StoredFiles, source_folder
+def _open_store(staging_path: str) -> ObjectStore:
+    let_hooks_read_the_database()
+    from airflow_provider_binlog.hooks.object_storage import open_store
 
+    return open_store(staging_path)
+
+
+def _load_progress(store: ObjectStore, source: str) -> Iterator[Progress]:
     files = StoredFiles(store, source)
     for folder in store.folders(f"{source_folder(source)}/{PROGRESS}"):
         progress = load_progress(files, f"{PROGRESS}/{folder}")
@@ -104,15 +111,11 @@ def reload(arguments: argparse.Namespace) -> None:
         StagingError: Nothing is staged of the source, or the store failed.
         UnsupportedError: The type of a column, or a value, is not staged.
     """
-    let_hooks_read_the_database()
-    from airflow_provider_binlog.hooks.object_storage import open_store
+    store = _open_store(arguments.staging_path)
     from airflow_provider_binlog.operators.arguments import read_request, read_table_name
-    from airflow_provider_binlog.snapshot import take_snapshot
-    from airflow_provider_binlog.snapshot.plan import CHUNK_BYTES
-    from airflow_provider_binlog.staging.manifest_log import ManifestLog
+    from airflow_provider_binlog.snapshot.take import take_snapshot
 
     name, settings = read_table_name(arguments.table), read_settings(arguments.conn)
-    store = open_store(arguments.staging_path)
     latest = ManifestLog(store, arguments.name).latest()
     if latest is None:
         raise StagingError(
@@ -132,18 +135,16 @@ def reload(arguments: argparse.Namespace) -> None:
     )
     request = replace(request, policies=Policies(latest.zero_dates, latest.invalid_text))
     manifest = take_snapshot(
-        request, Connections(settings).open, store, on_progress=_print_progress
-    ).manifest
+        request,
+        Connections(settings).open,
+        store,
+        on_progress=lambda progress: sys.stderr.write(f"{progress}\n"),
+    )
     sys.stdout.write(
         f"{arguments.table}: {manifest.rows} rows are staged as {manifest.id}\n"
         f"    the next merge that has staged up to {manifest.high} replaces the rows of the lake "
         "table by them, and by what was logged since\n"
     )
-
-
-def _print_progress(progress: SnapshotProgress) -> None:
-    done = f"{progress.chunks} of {progress.chunk_count} chunks, {progress.rows} rows"
-    sys.stderr.write(f"{done}\n")
 
 
 def adopt(arguments: argparse.Namespace) -> None:
@@ -153,20 +154,26 @@ def adopt(arguments: argparse.Namespace) -> None:
         ConfigurationError: The table has no key, or an argument cannot be used.
         SourceError: The server has no such table or position.
     """
-    let_hooks_read_the_database()
-    from airflow_provider_binlog.hooks.object_storage import open_store
+    store = _open_store(arguments.staging_path)
     from airflow_provider_binlog.operators.arguments import read_table_name
-    from airflow_provider_binlog.snapshot import SnapshotFiles
+    from airflow_provider_binlog.snapshot.chunk import describe_table
     from airflow_provider_binlog.sources.server_log import ServerLog
-    from airflow_provider_binlog.staging.manifest_log import ManifestLog
 
     name, settings = read_table_name(arguments.table), read_settings(arguments.conn)
-    store = open_store(arguments.staging_path)
     latest = ManifestLog(store, arguments.name).latest()
+    policies = DEFAULT_POLICIES
+    if latest is not None:
+        policies = Policies(latest.zero_dates, latest.invalid_text)
     with closing(ServerLog(settings)) as log:
         identity, position = log.locate(arguments.at)
-        policies = _read_policies(latest)
-        schema = _read_schema(log, name, policies)
+        with open_read(log.connect, name, exact=False) as read:
+            schema = describe_table(read, name, policies).schema
+    if not schema.key:
+        raise ConfigurationError(
+            "the table has no key, by which changes could be merged into rows that are there "
+            "already: load it from a snapshot",
+            table=".".join(name),
+        )
     now = datetime.now(UTC)
     manifest = SnapshotManifest(
         id=SnapshotFiles(store, arguments.name).new_id(name, now),
@@ -187,33 +194,9 @@ def adopt(arguments: argparse.Namespace) -> None:
         adopts=True,
     )
     store.create(part_key(arguments.name, snapshot_path(manifest.id)), manifest.encode())
-    sys.stdout.write(_describe_adoption(arguments.table, manifest))
-
-
-def _read_policies(latest: Manifest | None) -> Policies:
-    """Return the policies of the newest manifest."""
-    return DEFAULT_POLICIES if latest is None else Policies(latest.zero_dates, latest.invalid_text)
-
-
-def _read_schema(log: ServerLog, name: TableName, policies: Policies) -> Schema:
-    from airflow_provider_binlog.snapshot.chunk import describe_table
-    from airflow_provider_binlog.transport.server.consistent_read import open_read
-
-    with open_read(log.connect, name, exact=False) as read:
-        schema = describe_table(read, name, policies).schema
-    if not schema.key:
-        raise ConfigurationError(
-            "the table has no key, by which changes could be merged into rows that are there "
-            "already: load it from a snapshot",
-            table=".".join(name),
-        )
-    return schema
-
-
-def _describe_adoption(table: str, manifest: SnapshotManifest) -> str:
-    return (
-        f"{table}: adopted at {manifest.low}, noted as {manifest.id}\n"
-        f"    key: {', '.join(manifest.schema.key_names)}\n"
+    sys.stdout.write(
+        f"{arguments.table}: adopted at {manifest.low}, noted as {manifest.id}\n"
+        f"    key: {', '.join(schema.key_names)}\n"
         "    the next merge that has staged up to there compares the columns of the lake table, "
         "and merges what was logged from there on into its rows\n"
         "    nothing is changed until then: to take it back, delete the manifest "
@@ -228,8 +211,6 @@ def show_checkpoint(arguments: argparse.Namespace) -> None:
         CheckpointMissingError: No checkpoint is saved.
     """
     store = MetastoreVariableStore()
-    from airflow_provider_binlog.checkpoint import load
-
     checkpoint = load(store, _key(arguments.name))
     if checkpoint is None:
         raise CheckpointMissingError(f"no checkpoint is saved for {arguments.name}")
@@ -243,37 +224,21 @@ def set_checkpoint(arguments: argparse.Namespace) -> None:
         ConfigurationError: The arguments do not say what to save.
     """
     store = MetastoreVariableStore()
-    from airflow_provider_binlog.checkpoint import overwrite
-
     if arguments.from_manifests and not (arguments.conn or arguments.position):
-        new = _from_manifests(arguments.name, arguments.from_manifests)
+        log = ManifestLog(_open_store(arguments.from_manifests), arguments.name)
+        new = rebuild(log, saved_at=_now(), saved_by=name_person())
     elif arguments.conn and arguments.position and not arguments.from_manifests:
-        new = _from_server(arguments.conn, arguments.position, arguments.sequence)
+        from airflow_provider_binlog.sources.server_log import ServerLog
+
+        with closing(ServerLog(read_settings(arguments.conn))) as server:
+            identity, position = server.locate(arguments.position)
+        new = Checkpoint(identity, position, arguments.sequence, _now(), name_person())
     else:
         raise ConfigurationError(
             "say either --from-manifests STAGING_PATH, or --conn CONN and --position POSITION"
         )
     overwrite(store, _key(arguments.name), new)
     sys.stdout.write(f"{arguments.name}: {new}\n")
-
-
-def _from_manifests(name: str, staging_path: str) -> Checkpoint:
-    from airflow_provider_binlog.checkpoint import rebuild
-    from airflow_provider_binlog.hooks.object_storage import open_store
-    from airflow_provider_binlog.staging.manifest_log import ManifestLog
-
-    let_hooks_read_the_database()
-    log = ManifestLog(open_store(staging_path), name)
-    return rebuild(log, saved_at=_now(), saved_by=name_person())
-
-
-def _from_server(conn: str, position: str, sequence: int) -> Checkpoint:
-    from airflow_provider_binlog.checkpoint import Checkpoint
-    from airflow_provider_binlog.sources.server_log import ServerLog
-
-    with closing(ServerLog(read_settings(conn))) as log:
-        identity, resolved = log.locate(position)
-    return Checkpoint(identity, resolved, sequence, _now(), name_person())
 
 
 def _key(name: str) -> str:

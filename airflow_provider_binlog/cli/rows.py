@@ -1,29 +1,33 @@
-"""`rows`: every row change as one JSON object on a line of its own.
+"""`rows`: every row change as one JSON object on a line of its own, where it is logged.
 
 An event that may carry row changes and is not decoded ends the command; what `--table` leaves out
-is not decoded and need not be decodable. Changes are printed where they are logged, those of a
-transaction that was only prepared, or rolled back, too.
+is not decoded.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from airflow_provider_binlog.binlog.column_types import ENUMS, INTEGERS, TEXTS
-from airflow_provider_binlog.binlog.events.gtid import MariadbGtid
+from airflow_provider_binlog.binlog.events.control import FormatDescription
+from airflow_provider_binlog.binlog.events.table_map import TableMap
+from airflow_provider_binlog.blocks.captured import CapturedBlock
 from airflow_provider_binlog.blocks.transactions import NO_NAME
 from airflow_provider_binlog.capture.range_reader import RangeReader
 from airflow_provider_binlog.changes import ChangeType
-from airflow_provider_binlog.cli.source import find_range
+from airflow_provider_binlog.cli.source import Range, find_range
 from airflow_provider_binlog.cli.verify import verify
 from airflow_provider_binlog.errors import BinlogError
 from airflow_provider_binlog.names import matches_globs
 from airflow_provider_binlog.position import Flavor
-from airflow_provider_binlog.rows.decode import RowsEvents, decode_pieces
+from airflow_provider_binlog.rows.decode import DecodedRows, RowsEvents, decode_pieces
 from airflow_provider_binlog.rows.layout import RowLayout, compile_layout
 from airflow_provider_binlog.rows.types.printed import JsonValue, format_moments
 from airflow_provider_binlog.rows.types.registry import to_json_values
@@ -31,19 +35,7 @@ from airflow_provider_binlog.schema_history.completion import may_be_another_typ
 from airflow_provider_binlog.schema_history.schemas import SchemaReader
 from airflow_provider_binlog.schema_history.statements import ServerSchemas
 from airflow_provider_binlog.sql.statement_types import StatementType, xid_of
-from airflow_provider_binlog.transport.server.status import parse_version
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Callable, Iterator, Sequence
-
-    import numpy.typing as npt
-
-    from airflow_provider_binlog.binlog.events.control import FormatDescription
-    from airflow_provider_binlog.binlog.events.table_map import TableMap
-    from airflow_provider_binlog.blocks.captured import CapturedBlock
-    from airflow_provider_binlog.cli.source import Range
-    from airflow_provider_binlog.rows.decode import DecodedRows
+from airflow_provider_binlog.transport.server.queries import parse_version
 
 _encode = json.JSONEncoder(ensure_ascii=False).encode
 
@@ -102,7 +94,6 @@ def read_rows(chosen: Range, patterns: Sequence[str] | None) -> Iterator[RowObje
 def _read_block(
     objects: RowObjects, captured: CapturedBlock, refused: Sequence[BinlogError]
 ) -> Iterator[RowObject]:
-    """Yield the changes of a block, up to what is refused in it."""
     chosen = np.ones(len(captured), dtype=bool)
     for error in refused:
         offset = error.context.get("offset")
@@ -118,8 +109,6 @@ def _raise_first(refused: Sequence[BinlogError]) -> None:
 
 
 def _matches(patterns: Sequence[str] | None) -> Callable[[str, str], bool]:
-    """Return whether a table's rows are printed, by database and name."""
-
     def matches(database: str, table: str) -> bool:
         return patterns is None or matches_globs(f"{database}.{table}", patterns)
 
@@ -127,7 +116,7 @@ def _matches(patterns: Sequence[str] | None) -> Callable[[str, str], bool]:
 
 
 def _raise_retryable(error: BinlogError) -> None:
-    """Raise what a retry may help; of the rest a note says that the server was not queried."""
+    # Of the rest a note says that the server was not queried.
     if error.retryable:
         raise error
 
@@ -142,11 +131,7 @@ _GROUP_BYTES_MAX = 1 << 20
 
 
 class RowObjects:
-    """Yields the row changes of a range, block after block.
-
-    For each table whose metadata is missing, one line is printed to standard error: what the log
-    does not say, and its fallback output.
-    """
+    """Yields the row changes of a range, block after block; notes missing metadata once."""
 
     def __init__(self, server: ServerSchemas, reader: RangeReader) -> None:
         self._noted: set[str] = set()
@@ -169,21 +154,19 @@ class RowObjects:
             yield from self._group(group, xids)
 
     def _xids(self, captured: CapturedBlock) -> dict[int, str | None]:
-        """Return the name of each XA transaction of a block."""
         transactions = captured.transactions
         xids = {0: self._xid}
         for event, seen in transactions.scanned.items():
             own = int(transactions.of_event[event])
             # MySQL names it in a statement, MariaDB in its GTID.
             if seen.gtid is not None:
-                xids[own] = seen.gtid.xid if isinstance(seen.gtid, MariadbGtid) else None
+                xids[own] = seen.gtid.xid
             elif seen.query is not None and seen.statement_type is StatementType.XA_START:
                 xids[own] = xid_of(seen.query.sql)
         self._xid = xids.get(len(transactions.start) - 1)
         return xids
 
     def _group(self, captured: CapturedBlock, xids: dict[int, str | None]) -> Iterator[RowObject]:
-        """Yield the changes of rows events of one table."""
         layout = self._layout(captured)
         headings = self._headings(captured, f"{layout.database}.{layout.table}")
         names = [xids.get(number) for number in captured.transaction.tolist()]
@@ -200,7 +183,6 @@ class RowObjects:
                 yield line
 
     def _headings(self, captured: CapturedBlock, table: str) -> list[dict[str, Any]]:
-        """Return the common fields of each rows event, in the order in which they are printed."""
         transactions, own = captured.transactions, captured.transaction
         prefixes = self._reader.transactions.prefixes
         columns = (
@@ -224,7 +206,6 @@ class RowObjects:
         ]
 
     def _layout(self, captured: CapturedBlock) -> RowLayout:
-        """Return how the rows of a block's table are decoded."""
         index = int(captured.table[0])
         layout = self._layouts.get(index)
         if layout is None:
@@ -248,7 +229,6 @@ class RowObjects:
         return compile_layout(table_map, allow_missing_metadata=True)
 
     def _note(self, name: str, missing: list[str], unclear: str | None) -> None:
-        """Print once what neither the log nor the server says of a table."""
         note = f"note: {name}: the log does not say {', '.join(missing)}"
         if unclear is not None:
             note += f"; information_schema does not determine it: {unclear}"

@@ -1,9 +1,6 @@
 """The argument SOURCE: binlog files, the address of a server, an Airflow connection; and Airflow.
 
-Files are named by paths, folders, globs, and URLs of any file system of fsspec's.
-
-Tasks use the Task SDK; a command line runs in no task. Hence `airflow.models`, against ruff's
-advice, for connections and Variables.
+A command line runs in no task. Hence `airflow.models`, not the Task SDK.
 """
 
 from __future__ import annotations
@@ -12,6 +9,7 @@ import getpass
 import os
 import re
 import sys
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,13 +20,11 @@ from airflow_provider_binlog.errors import ConfigurationError, FormatError
 from airflow_provider_binlog.position import Position, parse_position
 from airflow_provider_binlog.sources.binlog_files import BinlogFiles, find_files, reach_plainly
 from airflow_provider_binlog.sources.settings import DSN_SCHEMES, ConnectionSettings
+from airflow_provider_binlog.sources.state import Log
 from airflow_provider_binlog.transport.files.names import is_pattern, plain_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
     from airflow_provider_binlog.blocks.block import EventBlock
-    from airflow_provider_binlog.sources.state import Log
     from airflow_provider_binlog.transport.files.content import BinaryFile
 
 # An address in a file or variable: its password is in no list of processes.
@@ -87,8 +83,6 @@ def read_settings(source: str) -> ConnectionSettings:
             f"not the address of a server: it starts with mysql:// or mariadb://, not with "
             f"{source.partition('://')[0]}://"
         )
-    from airflow_provider_binlog.cli.source import find_connection
-
     return find_connection(source)
 
 
@@ -154,8 +148,6 @@ def _find(location: str) -> dict[str, Callable[[str], BinaryFile]]:
 def _reach(location: str) -> tuple[Any, str]:
     """Return the file system of a location: by an Airflow connection, if it names one."""
     if "@" in urlsplit(location).netloc:
-        from airflow_provider_binlog.cli.source import let_hooks_read_the_database
-
         let_hooks_read_the_database()
         from airflow_provider_binlog.hooks.object_storage import reach
 

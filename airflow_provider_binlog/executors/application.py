@@ -15,25 +15,27 @@ from __future__ import annotations
 import argparse
 import sys
 import threading
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark import SparkConf, SparkContext
 
 from airflow_provider_binlog.errors import SparkJobError
-from airflow_provider_binlog.executors.job import Failure, Job, JobReport, Outcome
-from airflow_provider_binlog.executors.tasks import run_tasks
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from airflow_provider_binlog.executors.job import (
+    TEXT_SIZE_MAX,
+    Failure,
+    Job,
+    JobReport,
+    Outcome,
+    run_tasks,
+)
 
 RETRYABLE_EXIT = 75
 """The exit code of a failure that may pass: `EX_TEMPFAIL` of sysexits.h."""
-
-_TEXT_SIZE_MAX = 1000
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -48,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         report = read_all(_start_spark(f"binlog: {job.source}"), job)
     except Exception as failure:  # noqa: BLE001  Whatever Spark has raised.
-        report = JobReport((), Failure.of(failure))
+        report = JobReport((Outcome(job.work.numbers[0], failure=Failure.of(failure)),))
     parsed.report.write_bytes(report.encode())
     error = report.find_error()
     if error is None:
@@ -58,68 +60,47 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def read_all(context: SparkContext, job: Job) -> JobReport:
     """Run the tasks of a job on Spark's executors; return their outcomes."""
-    run = _Run(context, job)
-    with ThreadPoolExecutor(job.parallelism) as pool:
-        list(pool.map(run.read, job.work.numbers))
-    return JobReport(tuple(run.outcomes), run.failure)
+    outcomes: list[Outcome] = []
+    lock = threading.Lock()
 
-
-class _Run:
-    """A running job.
-
-    Attributes:
-        outcomes: Of the tasks that ended.
-        failure: Of Spark itself.
-    """
-
-    def __init__(self, context: SparkContext, job: Job) -> None:
-        self.outcomes: list[Outcome] = []
-        self.failure: Failure | None = None
-        self._context = context
-        self._job = job
-        self._lock = threading.Lock()
-        self._failed = False
-
-    def read(self, number: int) -> None:
-        """Read one chunk or sub-range on an executor, unless another one has failed."""
-        if self._failed:
+    def read(number: int) -> None:
+        if any(outcome.failure for outcome in outcomes):
             return
         try:
             # The job is in the function, not in the data: Spark writes data to a file.
-            partition = self._context.parallelize([number], 1)
-            outcomes = partition.mapPartitions(partial(run_tasks, self._job)).collect()
+            partition = context.parallelize([number], 1)
+            [outcome] = partition.mapPartitions(partial(run_tasks, job)).collect()
         except Py4JJavaError as error:
-            with self._lock:
-                self._failed = True
-                self.failure = self.failure or _explain(error, number)
-                print(f"{self._job.work.subject} {number}: {error}", file=sys.stderr, flush=True)
-            return
-        with self._lock:
-            for outcome in outcomes:
-                self._take(outcome)
+            outcome = Outcome(number, failure=_explain(error, number))
+        with lock:
+            outcomes.append(outcome)
+            _print(job, outcome, len(outcomes))
 
-    def _take(self, outcome: Outcome) -> None:
-        self.outcomes.append(outcome)
-        subject, count = self._job.work.subject, len(self._job.work.numbers)
-        if outcome.failure is None:
-            done = f"{len(self.outcomes)} of {count}"
-            print(f"{subject} {outcome.number}: {outcome.rows} rows, {done}", flush=True)
-            return
-        self._failed = True
-        text = f"{subject} {outcome.number} failed: {outcome.failure.to_error()}"
-        print(f"{text}\n{outcome.failure.trace}".rstrip(), file=sys.stderr, flush=True)
+    with ThreadPoolExecutor(job.parallelism) as pool:
+        list(pool.map(read, job.work.numbers))
+    return JobReport(tuple(outcomes))
+
+
+def _print(job: Job, outcome: Outcome, done: int) -> None:
+    task, failure = f"{job.work.subject} {outcome.number}", outcome.failure
+    if failure is None:
+        print(f"{task}: {outcome.rows} rows, {done} of {len(job.work.numbers)}", flush=True)
+        return
+    text = f"{task} failed: {failure.to_error()}\n{failure.trace}".rstrip()
+    print(text, file=sys.stderr, flush=True)
 
 
 def _explain(error: Py4JJavaError, number: int) -> Failure:
     """Translate a failure of Spark, as a rule the loss of an executor."""
     text = " ".join(str(error.java_exception.getMessage()).split())
-    return Failure.of(
+    failure = Failure.of(
         SparkJobError(
             "Spark failed under a task that reads: an executor was lost, or ran out of memory",
             number=number,
-            cause=text[:_TEXT_SIZE_MAX],
+            cause=text[:TEXT_SIZE_MAX],
         )
     )
+    return replace(failure, trace=str(error))
 
 
 def _start_spark(name: str) -> SparkContext:

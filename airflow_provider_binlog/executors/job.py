@@ -1,51 +1,45 @@
-"""The job of one Spark application and its report, in a form that passes from process to process.
+"""The job of one Spark application, its tasks on executors, and its report.
 
 The driver reads a job from a file that only the task's account may read, and deletes the file. The
 executors receive it inside the code of the tasks. Arguments, settings and variables have none of
 it: passwords are among its fields.
 """
 
-# ruff: noqa: TC001  `from_json` evaluates the types of fields.
+# ruff: noqa: PLC0415  What the executor may lack is imported where its lack can be reported.
 
 from __future__ import annotations
 
-import json
 import os
+import sys
 import traceback
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
 
 from airflow_provider_binlog import errors
-from airflow_provider_binlog.errors import BinlogError, ConfigurationError, SparkJobError
-from airflow_provider_binlog.sources.settings import ConnectionSettings
-from airflow_provider_binlog.stored_json import decode, encode, fields_of, from_json
+from airflow_provider_binlog.checkpoint import Checkpoint
+from airflow_provider_binlog.errors import (
+    BinlogError,
+    ConfigurationError,
+    ForeignPositionError,
+    SparkJobError,
+)
+from airflow_provider_binlog.manifest import Manifest, count_changes
+from airflow_provider_binlog.sources.settings import Connections, ConnectionSettings, Location
+from airflow_provider_binlog.sources.state import Log
+from airflow_provider_binlog.stored_json import StoredFormat
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from airflow_provider_binlog.staging.object_store import ObjectStore
 
-_TEXT_SIZE_MAX = 1000
+TEXT_SIZE_MAX = 1000
+"""The cause of an unexpected error is cut to so many characters."""
 
-
-@dataclass(frozen=True)
-class Location:
-    """A folder or a file as a process on another machine reaches it.
-
-    Attributes:
-        protocol: Names the file system in fsspec.
-        path: On that file system.
-        options: Arguments of the file system as JSON, credentials included.
-    """
-
-    protocol: str
-    path: str
-    options: str = field(default="{}", repr=False)
-
-    def open(self) -> tuple[Any, str]:
-        """Return the file system, and the path."""
-        # Here: the driver of Spark passes locations on, and needs none.
-        import fsspec  # noqa: PLC0415
-
-        return fsspec.filesystem(self.protocol, **json.loads(self.options)), self.path
+_JOB = StoredFormat("airflow-provider-binlog/job", 1, "a job")
+_REPORT = StoredFormat("airflow-provider-binlog/job-report", 1, "a report")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,10 +47,7 @@ class ChunkWork:
     """Chunks of a planned snapshot.
 
     Attributes:
-        server: How to reach the server.
-        snapshot, database, table: Name the plan.
         where: The condition of the Airflow task, which the plan has to have.
-        numbers: Of the chunks.
         limits: By their names, in bytes.
         rows_per_second_max, threads_running_max, replica_lag_max: As in `Throttle`, for one task.
         replicas: How to reach the replicas whose lag counts.
@@ -81,13 +72,25 @@ class ChunkWork:
         """Name of the work in messages, before a number."""
         return f"{self.database}.{self.table}: chunk"
 
+    def run(self, source: str, number: int, store: ObjectStore) -> Outcome:
+        """Read a chunk and stage it."""
+        from airflow_provider_binlog.limits import Limits
+        from airflow_provider_binlog.snapshot.chunk import ChunkReader
+        from airflow_provider_binlog.snapshot.plan import SnapshotFiles, Throttle
+        from airflow_provider_binlog.snapshot.take import read_chunks
 
-@dataclass(frozen=True)
-class FoundAt:
-    """The file system and path of a location of binlog files."""
-
-    name: str
-    location: Location
+        files = SnapshotFiles(store, source)
+        throttle = Throttle(
+            self.rows_per_second_max,
+            self.threads_running_max,
+            self.replica_lag_max,
+            tuple(replica.connect for replica in self.replicas),
+        )
+        reader = ChunkReader(
+            Connections(self.server).open, files, Limits(**self.limits), throttle, _print_wait
+        )
+        plan = files.read_plan(self.snapshot, (self.database, self.table), self.where)
+        return Outcome(number, read_chunks(plan, [number], reader))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,28 +99,40 @@ class SubRangeWork:
 
     Attributes:
         plan: Id of the backlog's plan.
-        run: The run that stages it.
+        run_id: The run that stages it.
         server: How to reach the server; None where files are read.
         files: Locations of binlog files, as the source names them.
-        found_at: Where each location, and each folder of a pattern, is.
-        numbers: Of the sub-ranges.
-        server_ids: The server id that each sub-range registers with; None draws one.
+        locations: Where each of `files`, and each folder of a pattern, is.
     """
 
     type: ClassVar[str] = "sub_ranges"
+    subject: ClassVar[str] = "sub-range"
 
     plan: str
-    run: str
+    run_id: str
     server: ConnectionSettings | None
     files: tuple[str, ...]
-    found_at: tuple[FoundAt, ...]
+    locations: dict[str, Location]
     numbers: tuple[int, ...]
-    server_ids: tuple[int | None, ...]
 
-    @property
-    def subject(self) -> str:
-        """Name of the work in messages, before a number."""
-        return "sub-range"
+    def run(self, source: str, number: int, store: ObjectStore) -> Outcome:
+        """Stage a sub-range."""
+        with closing(self._open_log()) as log:
+            manifest = stage_planned(
+                log, store, source=source, plan_id=self.plan, number=number, run=self.run_id
+            )
+        return Outcome(number, manifest.rows, count_changes(manifest.tables))
+
+    def _open_log(self) -> Log:
+        if self.server is not None:
+            from airflow_provider_binlog.sources.server_log import ServerLog
+
+            # Others read at the same time, and a server ends a stream for another of the same id.
+            return ServerLog(replace(self.server, server_id=None))
+        from airflow_provider_binlog.sources.binlog_files import find_files
+        from airflow_provider_binlog.sources.file_log import FileLog
+
+        return FileLog(find_files(self.files, lambda name: self.locations[name].open()))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,7 +143,6 @@ class Job:
         source: Name of the source.
         staging: Where the staged files are written.
         parallelism: How many tasks read at the same time.
-        work: Chunks or sub-ranges.
     """
 
     source: str
@@ -139,19 +153,18 @@ class Job:
     def write(self, file: Path) -> None:
         """Write a file that only this account may read."""
         with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as opened:
-            opened.write(encode(fields_of(self)))
+            opened.write(_JOB.encode(self))
 
     @classmethod
     def take(cls, file: Path) -> Job:
         """Return what `write` wrote, and delete the file.
 
         Raises:
-            OSError: It cannot be read.
-            MALFORMED: It is not of this version.
+            OSError, ManifestError: It cannot be read, or is not of this version.
         """
         data = file.read_bytes()
         file.unlink()
-        return from_json(cls, decode(data))
+        return _JOB.decode(cls, data)
 
 
 @dataclass(frozen=True)
@@ -186,7 +199,7 @@ class Failure:
             trace = "".join(traceback.format_exception(exception))
             error = SparkJobError(
                 "a task on Spark failed with an unexpected exception",
-                cause=f"{type(exception).__name__}: {exception}"[:_TEXT_SIZE_MAX],
+                cause=f"{type(exception).__name__}: {exception}"[:TEXT_SIZE_MAX],
             )
         context = {name: str(value) for name, value in error.context.items()}
         return cls(type(error).__name__, str(error.args[0]), context, trace)
@@ -217,27 +230,80 @@ class Outcome:
 
 @dataclass(frozen=True)
 class JobReport:
-    """Result of an application.
-
-    Attributes:
-        outcomes: Of the tasks that ended, in the order in which they did.
-        failure: Of Spark itself.
-    """
+    """Result of an application: the outcomes of the tasks that ended, in that order."""
 
     outcomes: tuple[Outcome, ...]
-    failure: Failure | None = None
 
     def encode(self) -> bytes:
         """Return the report as it is written to a file."""
-        return encode(fields_of(self))
+        return _REPORT.encode(self)
 
     @classmethod
     def decode(cls, data: bytes) -> JobReport:
-        """Read what `encode` wrote."""
-        return from_json(cls, decode(data))
+        """Read what `encode` wrote.
+
+        Raises:
+            ManifestError: It is no report of this version.
+        """
+        return _REPORT.decode(cls, data)
 
     def find_error(self) -> BinlogError | None:
         """Return the error that the Airflow task fails with; first one that no retry can mend."""
-        failures = [*(outcome.failure for outcome in self.outcomes), self.failure]
+        failures = [outcome.failure for outcome in self.outcomes]
         raised = [failure.to_error() for failure in failures if failure is not None]
         return min(raised, key=lambda error: error.retryable, default=None)
+
+
+# ------------------------------------------------------------------- tasks on executors
+
+
+def run_tasks(job: Job, numbers: Iterable[int]) -> Iterator[Outcome]:
+    """Yield the outcomes of a partition's tasks.
+
+    Errors of ours are returned, not raised: Spark would run the task again, whatever the error is,
+    and then fail with a text of its own. Only the Airflow task decides about retries.
+    """
+    for number in numbers:
+        try:
+            # NumPy, Arrow, PyMySQL and fsspec are loaded here.
+            from airflow_provider_binlog.staging.object_store import ObjectStore
+
+            yield job.work.run(job.source, number, ObjectStore(*job.staging.open()))
+        except Exception as error:  # noqa: BLE001  It is passed on.
+            yield Outcome(number, failure=Failure.of(error))
+
+
+def _print_wait(reason: str) -> None:
+    print(f"the chunk waits: {reason}", file=sys.stderr, flush=True)  # noqa: T201
+
+
+def stage_planned(
+    log: Log,
+    store: ObjectStore,
+    *,
+    source: str,
+    plan_id: str,
+    number: int,
+    run: str,
+    on_progress: Callable[[str], None] | None = None,
+) -> Manifest:
+    """Stage a sub-range of a stored plan, and return its manifest.
+
+    Raises:
+        ForeignPositionError, PositionPurgedError: The log is of another server than the plan, or
+            lacks the start of the sub-range.
+        BinlogError: As `stage_sub_range`.
+    """
+    from airflow_provider_binlog.capture.backlog.sub_ranges import load_plan, stage_sub_range
+
+    plan = load_plan(store, source, plan_id)
+    start, now = plan.sub_ranges[number].start, datetime.now(UTC).isoformat(timespec="seconds")
+    checkpoint = Checkpoint(plan.identity, start, plan.sequence - 1, now, run)
+    state = log.read_state(checkpoint, start=None)
+    if state.identity != plan.identity:
+        raise ForeignPositionError(
+            "the backlog was planned on another server: plan it again",
+            planned=plan.identity,
+            this_is=state.identity,
+        )
+    return stage_sub_range(plan, number, log, store, on_progress=on_progress)

@@ -6,22 +6,18 @@ import os
 import re
 import sys
 from contextlib import closing
-from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
-from airflow.sdk import BaseHook
+import pymysql
+from airflow.sdk import BaseHook, Connection
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from airflow_provider_binlog.errors import BinlogError, ConnectionNotFoundError
 from airflow_provider_binlog.sources.binlog_source import DEFAULT_CONN_ID
 from airflow_provider_binlog.sources.settings import ConnectionSettings
-
-if TYPE_CHECKING:
-    import pymysql
-    from airflow.sdk import Connection
 
 
 class BinlogHook(BaseHook):
@@ -74,11 +70,7 @@ class BinlogHook(BaseHook):
 
 
 def read_settings(connection: Connection) -> ConnectionSettings:
-    """Return the fields of an Airflow connection, checked.
-
-    Raises:
-        ConfigurationError: A field cannot be used as given.
-    """
+    """Return the fields of an Airflow connection, checked."""
     return ConnectionSettings.from_fields(
         host=connection.host,
         port=connection.port,
@@ -89,40 +81,25 @@ def read_settings(connection: Connection) -> ConnectionSettings:
 
 
 def find_connection(conn_id: str, refusal: str) -> Connection:
-    """Return a connection.
-
-    Args:
-        conn_id: Its id.
-        refusal: What an error says.
-
-    Raises:
-        ConnectionNotFoundError: Airflow has none of this id, or does not say.
-    """
+    """Return a connection; ConnectionNotFoundError says the refusal if Airflow shows none."""
     try:
         return BaseHook.get_connection(conn_id)
     except AirflowNotFoundException as error:
         raise ConnectionNotFoundError(refusal, conn_id=conn_id) from error
 
 
-@dataclass(frozen=True)
-class SubmitEnvironment:
+class SubmitEnvironment(NamedTuple):
     """The program and the variables that submit a job; for a cluster both are Airflow's own.
 
-    Attributes:
-        spark_binary: The program; None for the first one on the PATH.
-        env_vars: Variables of its environment.
+    `spark_binary` is None for the first one on the PATH.
     """
 
-    spark_binary: str | None = None
-    env_vars: dict[str, str] = field(default_factory=dict)
+    spark_binary: str | None
+    env_vars: dict[str, str]
 
 
 def find_environment(conn_id: str) -> SubmitEnvironment:
-    """Return what submits to a Spark connection.
-
-    Raises:
-        ConnectionNotFoundError: There is no such connection.
-    """
+    """Return what submits to a Spark connection."""
     # The hook does not check: without a connection it submits to YARN.
     connection = find_connection(
         conn_id,
@@ -130,17 +107,14 @@ def find_environment(conn_id: str) -> SubmitEnvironment:
         'local[2] takes the JSON form {"conn_type": "spark", "host": "local[2]"})',
     )
     if not re.match(r"local(-cluster)?(\[|$)", connection.host or ""):
-        return SubmitEnvironment()
+        return SubmitEnvironment(None, {})
     # A local master: use the Spark and Python of Airflow's environment, not the first on the PATH.
     python = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
     return SubmitEnvironment(find_own_spark_submit(), python)
 
 
 def find_own_spark_submit() -> str | None:
-    """Return spark-submit of the PySpark installed in this environment; None without one.
-
-    None as well if SPARK_HOME is set, which names another Spark.
-    """
+    """Return spark-submit of this environment's PySpark; None without, or if SPARK_HOME is set."""
     spec = None if os.environ.get("SPARK_HOME") else find_spec("pyspark")
     if spec is None or spec.origin is None:
         return None

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 from airflow.sdk import ObjectStoragePath
 
 from airflow_provider_binlog.errors import ConfigurationError
-from airflow_provider_binlog.executors.job import Location
 from airflow_provider_binlog.hooks.binlog import find_connection
 from airflow_provider_binlog.sources.binlog_files import reach_plainly
+from airflow_provider_binlog.sources.settings import Location
 from airflow_provider_binlog.staging.object_store import ObjectStore
-
-if TYPE_CHECKING:
-    from airflow_provider_binlog.table_options import TableRules
+from airflow_provider_binlog.table_options import TableRules
 
 _SPARK_SCHEMES = {"s3": "s3a", "s3n": "s3a", "s3a": "s3a", "gs": "gs", "gcs": "gs"}
 """Schemes whose authority is a bucket, which an Airflow connection may precede, with an `@`."""
@@ -26,8 +24,7 @@ _AZURE_SCHEMES = ("abfs", "abfss", "az")
 def open_store(location: str) -> ObjectStore:
     """Return the store below `location`, e.g. `s3://conn_id@bucket/prefix` or `file:///data/staging`.
 
-    Raises:
-        ConfigurationError: As `reach`; or the location is a relative path.
+    Raises as `reach`, and ConfigurationError for a relative path.
     """
     _check_absolute(location)
     return ObjectStore(*reach(location))
@@ -105,7 +102,6 @@ def _check_absolute(location: str) -> None:
 
 
 def _encode_options(options: dict[str, Any]) -> str | None:
-    """Return options as JSON; None if an option has no JSON form."""
     try:
         return json.dumps({name: value for name, value in options.items() if value is not None})
     except TypeError:
@@ -113,7 +109,6 @@ def _encode_options(options: dict[str, Any]) -> str | None:
 
 
 def _credentials(system: Any, session: Any) -> dict[str, Any]:
-    """Return the credentials of an S3 session, as options of a file system."""
     # Here: installed only where staging is on S3.
     from fsspec.asyn import sync
 

@@ -2,32 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import Asset, Variable, conf, timezone
+from airflow.sdk import Asset, BaseOperator, Context, Variable, conf, timezone
 from airflow.sdk.exceptions import AirflowFailException
 
+from airflow_provider_binlog import errors
 from airflow_provider_binlog.checkpoint import KEY_PREFIX, repair_command
-from airflow_provider_binlog.errors import (
-    BinlogError,
-    CheckpointError,
-    ConfigurationError,
-    ForeignPositionError,
-    FormatError,
-    PositionPurgedError,
-    SourceError,
-    UnsupportedError,
-)
 from airflow_provider_binlog.position import FIRST_OFFSET, Position, split_file_name
 from airflow_provider_binlog.sources.binlog_source import BinlogSource
 from airflow_provider_binlog.table_options import TableOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import jinja2
-    from airflow.sdk import BaseOperator, Context
 
 
 def name_run(context: Context) -> str:
@@ -98,11 +87,7 @@ class AirflowVariableStore:
     """Store of checkpoints, a Variable for each; for tasks and triggers."""
 
     def get(self, key: str) -> str | None:
-        """Return the stored value, or None.
-
-        Raises:
-            AirflowRuntimeError: Airflow cannot determine whether there is a value.
-        """
+        """Return the stored value, or None; AirflowRuntimeError if Airflow does not say."""
         value = Variable.get(key, default=None)
         # Airflow also returns the default where its API server did not answer.
         if value is None and key in Variable.keys(prefix=key):
@@ -133,22 +118,22 @@ def naming_repairs(source: BinlogSource, staging_path: str | None = None) -> Ite
     try:
         with naming_repair_command(source.name, staging_path):
             yield
-    except PositionPurgedError as error:
+    except errors.PositionPurgedError as error:
         again = _name_again(source, "earliest")
         error.context["repair"] = f"capture what is left as {again}, {_LOAD}"
         raise
-    except ForeignPositionError as error:
+    except errors.ForeignPositionError as error:
         again = _name_again(source, "earliest")
         error.context["repair"] = (
             "connect to the server and the log of the position; if that log was reset, renamed or "
             f"lost, capture the one that is there as {again}, {_LOAD}"
         )
         raise
-    except FormatError as error:
+    except errors.FormatError as error:
         if (file := error.context.get("file")) is not None:
             error.context["repair"] = _restore(source, str(file))
         raise
-    except UnsupportedError as error:
+    except errors.UnsupportedError as error:
         names = error.context.keys()
         if names & _OF_ONE_EVENT and not names & _OF_TABLES_OR_ALL_EVENTS:
             # The event stays in the log, whatever is corrected on the server.
@@ -167,7 +152,7 @@ def _name_again(source: BinlogSource, start: str) -> str:
 def _restore(source: BinlogSource, file: str) -> str:
     """Return how to continue after a damaged file of the log."""
     following = "FILE"
-    with suppress(FormatError):
+    with suppress(errors.FormatError):
         log, number = split_file_name(file)
         following = f"{log}.{number + 1:0{len(file) - len(log) - 1}}"
     again = _name_again(source, str(Position(following, FIRST_OFFSET)))
@@ -182,7 +167,7 @@ def naming_repair_command(source: str, staging_path: str | None) -> Iterator[Non
     """Complete the command that repairs a checkpoint with the staging path, if there is one."""
     try:
         yield
-    except CheckpointError as error:
+    except errors.CheckpointError as error:
         if staging_path is not None and "repair" in error.context:
             error.context["repair"] = repair_command(source, staging_path)
         raise
@@ -196,10 +181,10 @@ def fail_unless_retryable() -> Iterator[None]:
     """
     try:
         yield
-    except BinlogError as error:
+    except errors.BinlogError as error:
         if error.retryable:
             raise
         failure = AirflowFailException(f"{type(error).__name__}: {error}")
         # The text of these says what to change; a traceback would bury it.
-        is_plain = isinstance(error, ConfigurationError | SourceError)
+        is_plain = isinstance(error, errors.ConfigurationError | errors.SourceError)
         raise failure from (None if is_plain else error)

@@ -1,32 +1,29 @@
-"""Arguments of tasks, checked."""
+"""Arguments of tasks, checked: what cannot be used as given raises a `ConfigurationError`."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseOperator
 
 from airflow_provider_binlog.changes import InvalidText, Policies, ZeroDates
 from airflow_provider_binlog.errors import ConfigurationError
 from airflow_provider_binlog.hooks.binlog import BinlogHook
 from airflow_provider_binlog.limits import read_size
 from airflow_provider_binlog.names import split_table_name
-from airflow_provider_binlog.sources.binlog_source import SnapshotLock, check_choice
+from airflow_provider_binlog.schema import TableName
+from airflow_provider_binlog.sources.binlog_source import BinlogSource, SnapshotLock, check_choice
+from airflow_provider_binlog.sources.settings import ConnectionSettings
 from airflow_provider_binlog.table_options import TableRules
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from airflow_provider_binlog.schema import TableName
-    from airflow_provider_binlog.snapshot import SnapshotRequest, Throttle
-    from airflow_provider_binlog.sources.binlog_source import BinlogSource
-    from airflow_provider_binlog.sources.settings import ConnectionSettings
+    from airflow_provider_binlog.snapshot.plan import SnapshotRequest, Throttle
 
 
 def read_globs(value: Any, name: str) -> tuple[str, ...]:
-    """Return globs given as a list: a text alone would be read letter by letter.
-
-    Raises:
-        ConfigurationError: It is no list of texts.
-    """
+    """Return globs given as a list: a text alone would be read letter by letter."""
     globs = () if value is None else value
     if not isinstance(globs, list | tuple) or not all(isinstance(glob, str) for glob in globs):
         raise ConfigurationError(f"{name} is a list of globs such as shop.*", given=value)
@@ -34,12 +31,56 @@ def read_globs(value: Any, name: str) -> tuple[str, ...]:
 
 
 def read_options(value: Mapping[str, Any] | None) -> TableRules:
-    """Return the options of tables.
-
-    Raises:
-        ConfigurationError: An option cannot be used as given.
-    """
+    """Return the options of tables."""
     return TableRules() if value is None else TableRules.read(value)
+
+
+class SnapshotArguments(BaseOperator):
+    """Operator on snapshots; `BinlogSnapshotOperator` describes the arguments."""
+
+    max_rows_per_second: float | None = None
+
+    def __init__(
+        self,
+        *,
+        where: str | None = None,
+        lock: SnapshotLock = "none",
+        chunk_bytes: int | str = "64 MiB",
+        max_threads_running: int | None = None,
+        max_replica_lag: float | None = None,
+        replica_conn_ids: Sequence[str] = (),
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.where = where
+        self.lock = lock
+        self.chunk_bytes = chunk_bytes
+        self.max_threads_running = max_threads_running
+        self.max_replica_lag = max_replica_lag
+        self.replica_conn_ids = replica_conn_ids
+
+    def read_request(self, source: BinlogSource, run: str, name: TableName) -> SnapshotRequest:
+        """Return the request of a table's snapshot."""
+        request = read_request(
+            source,
+            run=run,
+            name=name,
+            where=self.where,
+            lock=self.lock,
+            chunk_bytes=self.chunk_bytes,
+        )
+        return replace(request, throttle=self.read_throttle())
+
+    def read_throttle(self) -> Throttle:
+        """Return the throttle of a task."""
+        from airflow_provider_binlog.snapshot.plan import Throttle
+
+        return Throttle(
+            read_number(self.max_rows_per_second, "max_rows_per_second"),
+            read_number(self.max_threads_running, "max_threads_running"),
+            read_number(self.max_replica_lag, "max_replica_lag"),
+            tuple(BinlogHook(conn_id).settings.connect for conn_id in self.replica_conn_ids),
+        )
 
 
 def read_request(
@@ -51,12 +92,8 @@ def read_request(
     lock: object,
     chunk_bytes: object,
 ) -> SnapshotRequest:
-    """Return the request of a snapshot.
-
-    Raises:
-        ConfigurationError: An argument cannot be used as given.
-    """
-    from airflow_provider_binlog.snapshot import SnapshotRequest
+    """Return the request of a snapshot."""
+    from airflow_provider_binlog.snapshot.plan import SnapshotRequest
 
     check_choice(SnapshotLock, lock, "lock")
     return SnapshotRequest(
@@ -70,34 +107,8 @@ def read_request(
     )
 
 
-def read_throttle(
-    threads_running: object,
-    replica_lag: object,
-    replica_conn_ids: Sequence[str],
-    *,
-    rows_per_second: object = None,
-) -> Throttle:
-    """Return the throttle of a snapshot.
-
-    Raises:
-        ConfigurationError: A limit is no positive number.
-    """
-    from airflow_provider_binlog.snapshot import Throttle
-
-    return Throttle(
-        read_number(rows_per_second, "max_rows_per_second"),
-        read_number(threads_running, "max_threads_running"),
-        read_number(replica_lag, "max_replica_lag"),
-        tuple(BinlogHook(conn_id).settings.connect for conn_id in replica_conn_ids),
-    )
-
-
 def read_chunk_range(value: object) -> tuple[str, int, int]:
-    """Return the id of a snapshot, the number of the first chunk to read, and the stop.
-
-    Raises:
-        ConfigurationError: It is not what `BinlogSnapshotPlanOperator` returns.
-    """
+    """Return the id of a snapshot, the number of the first chunk to read, and the stop."""
     match value:
         case {"snapshot": str(id_), "first": int(first), "stop": int(stop)}:
             return id_, first, stop
@@ -107,33 +118,21 @@ def read_chunk_range(value: object) -> tuple[str, int, int]:
 
 
 def read_number(value: object, name: str) -> Any:
-    """Return a positive number, or None.
-
-    Raises:
-        ConfigurationError: It is neither.
-    """
+    """Return a positive number, or None."""
     if value is None or (type(value) in (int, float) and value > 0):  # type: ignore[operator]
         return value
     raise ConfigurationError("a limit is a positive number, or None for none", **{name: value})
 
 
 def server_settings(source: BinlogSource) -> ConnectionSettings:
-    """Return how to connect to a source's server.
-
-    Raises:
-        ConfigurationError: The source has files in place of a server, or no such connection.
-    """
+    """Return how to connect to a source's server."""
     if source.files is not None:
         raise ConfigurationError("a snapshot reads a server, not files: give conn_id")
     return BinlogHook(source.conn_id).settings
 
 
 def read_table_name(value: object) -> TableName:
-    """Return database and table.
-
-    Raises:
-        ConfigurationError: It is not `database.table`.
-    """
+    """Return database and table."""
     database, table = split_table_name(value) if isinstance(value, str) else ("", "")
     if not database or not table:
         raise ConfigurationError(

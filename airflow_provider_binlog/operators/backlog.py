@@ -1,14 +1,15 @@
-"""Stage a backlog in sub-ranges: plan, stage at the same time, commit as one manifest."""
+"""Stage a backlog in sub-ranges: plan, stage at the same time, commit; and archive its files."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from airflow.sdk import BaseOperator
+from airflow.sdk import BaseOperator, Context
+from airflow.sdk.definitions.xcom_arg import XComArg
 from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_provider_binlog.checkpoint import load
@@ -17,6 +18,7 @@ from airflow_provider_binlog.errors import (
     ConfigurationError,
     PositionPurgedError,
 )
+from airflow_provider_binlog.executors.job import Outcome, SubRangeWork, stage_planned
 from airflow_provider_binlog.hooks.binlog import BinlogHook
 from airflow_provider_binlog.hooks.object_storage import locate, open_store, reach
 from airflow_provider_binlog.hooks.tasks import (
@@ -30,23 +32,17 @@ from airflow_provider_binlog.hooks.tasks import (
     pass_to_outlets,
 )
 from airflow_provider_binlog.limits import read_size
-from airflow_provider_binlog.operators.ranges import (
-    RangeArguments,
+from airflow_provider_binlog.manifest import count_changes
+from airflow_provider_binlog.operators.extract import (
     RangeOperator,
     open_log,
     report_staged,
     warn_of_foreign_keys,
 )
 from airflow_provider_binlog.operators.spark_engine import EngineOperator
+from airflow_provider_binlog.sources.binlog_files import find_files
 from airflow_provider_binlog.sources.binlog_source import BinlogSource, read_source
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from airflow.sdk import Context
-    from airflow.sdk.definitions.xcom_arg import XComArg
-
-    from airflow_provider_binlog.executors.job import Location
+from airflow_provider_binlog.sources.settings import Location
 
 
 class BinlogPlanOperator(RangeOperator):
@@ -56,19 +52,11 @@ class BinlogPlanOperator(RangeOperator):
     time, and a :class:`BinlogCommitOperator` makes one manifest of all. The log is read once for
     the plan: its statements, transactions and table maps, but no rows.
 
-    Returns a list with ``{"plan", "number", "server_id"}`` of each sub-range. Skips if there is
+    Returns a list with ``{"plan", "number"}`` of each sub-range. Skips if there is
     nothing to stage.
 
-    :param source: As the :class:`~airflow_provider_binlog.BinlogExtractOperator` has it, and so are
-        all arguments but the last one. (templated)
-    :param staging_path: Where the plan and the files are written. (templated)
-    :param tables: Globs of ``database.table`` to capture. (templated)
-    :param exclude: Globs of tables among them to leave out. (templated)
-    :param start: Where the first run starts. (templated)
-    :param stop: Where the last sub-range stops. (templated)
-    :param before_images: Which before-images of updates are staged.
-    :param on_table_error: Whether an error of one table quarantines it or fails the task.
-    :param limits: :class:`~airflow_provider_binlog.Limits` of memory and of the files' sizes.
+    All other arguments are those of the :class:`~airflow_provider_binlog.BinlogExtractOperator`.
+
     :param target_bytes: Bytes of log in a sub-range: it ends at the first boundary of two binlog
         files after so many. A number, or a text such as ``"1 GiB"``.
     """
@@ -80,26 +68,19 @@ class BinlogPlanOperator(RangeOperator):
         self.target_bytes = target_bytes
 
     def execute(self, context: Context) -> list[dict[str, Any]]:
-        """Return the sub-ranges; see the class.
-
-        Raises:
-            AirflowSkipException: There is nothing to stage.
-            AirflowFailException: A retry would fail for the same reason.
-        """
+        """Return the sub-ranges; see the class."""
         with fail_unless_retryable():
             return self._plan(name_run(context))
 
     def _plan(self, run: str) -> list[dict[str, Any]]:
-        from airflow_provider_binlog.capture.backlog import plan_backlog, store_plan
+        from airflow_provider_binlog.capture.backlog.sub_ranges import plan_backlog, store_plan
         from airflow_provider_binlog.capture.extract import find_next
 
-        arguments = RangeArguments.of(self, run)
-        source, store = arguments.source, open_store(self.staging_path)
+        source, settings = self.read_settings(run)
+        store = open_store(self.staging_path)
         target_bytes = read_size(self.target_bytes, "target_bytes")
-        with naming_repairs(source, self.staging_path), closing(open_log(source)) as log:
-            log.check()
-            self.log.info("%s: %s", source.name, log.describe())
-            _, request = arguments.request(log, store)
+        with self.opened(source) as log:
+            _, request = self.find_range(source, settings, log, store)
             staged, log_range = find_next(request, log, store)
             if log_range is None:
                 raise AirflowSkipException(
@@ -107,16 +88,12 @@ class BinlogPlanOperator(RangeOperator):
                     "that extracts passes on"
                 )
             plan = plan_backlog(log_range, log, target_bytes=target_bytes)
-            check_count(len(plan.sub_ranges))
+            _check_count(len(plan.sub_ranges))
             store_plan(plan, store)
-            ids = log.server_ids(len(plan.sub_ranges), seed=plan.id)
         for number, part in enumerate(plan.sub_ranges):
             text = "%s: sub-range %d: %s to %s, %d bytes"
             self.log.info(text, source.name, number, part.start, plan.stop_of(number), part.bytes)
-        return [
-            {"plan": plan.id, "number": number, "server_id": server_id}
-            for number, server_id in enumerate(ids)
-        ]
+        return [{"plan": plan.id, "number": number} for number in range(len(plan.sub_ranges))]
 
 
 class BinlogSubRangeOperator(EngineOperator):
@@ -135,9 +112,8 @@ class BinlogSubRangeOperator(EngineOperator):
     :param sub_range: One of those that the plan returned; with ``engine="spark"`` the list of all,
         ``plan.output``. (templated)
     :param engine: ``"worker"``: the task reads the log. ``"spark"``: Spark's executors do.
-    :param parallelism: With ``engine="spark"``, how many sub-ranges are read at the same time.
-    :param spark: With ``engine="spark"``, arguments of a SparkSubmitOperator: ``conn_id``,
-        ``conf``, ``executor_memory``, ... (templated)
+    :param parallelism: As the :class:`~airflow_provider_binlog.BinlogSnapshotOperator` has it.
+    :param spark: Likewise. (templated)
     """
 
     template_fields: Sequence[str] = ("source", "staging_path", "sub_range", "spark")
@@ -147,22 +123,14 @@ class BinlogSubRangeOperator(EngineOperator):
     def __init__(
         self,
         *,
-        source: BinlogSource | Mapping[str, Any],
-        staging_path: str,
         sub_range: Mapping[str, Any] | Sequence[Mapping[str, Any]] | XComArg,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.source = source
-        self.staging_path = staging_path
         self.sub_range: Any = sub_range
 
     def execute(self, context: Context) -> dict[str, Any] | list[dict[str, Any]]:
-        """Stage the sub-range; see the class.
-
-        Raises:
-            AirflowFailException: A retry would fail for the same reason.
-        """
+        """Stage the sub-range; see the class."""
         with fail_unless_retryable():
             try:
                 if self.check_engine():
@@ -176,12 +144,9 @@ class BinlogSubRangeOperator(EngineOperator):
                 raise
 
     def _stage(self, run: str) -> dict[str, Any]:
-        from airflow_provider_binlog.executors.tasks import stage_planned
-        from airflow_provider_binlog.manifest import count_changes
-
         source = read_source(self.source)
-        plan_id, number, server_id = read_sub_range(self.sub_range)
-        opened = closing(open_log(source, server_id=server_id))
+        plan_id, number = read_sub_range(self.sub_range)
+        opened = closing(open_log(source, draws_server_id=True))
         with naming_repairs(source, self.staging_path), opened as log:
             manifest = stage_planned(
                 log,
@@ -193,15 +158,11 @@ class BinlogSubRangeOperator(EngineOperator):
                 on_progress=partial(self.log.info, "%s: %s", source.name),
             )
         self.log.info("%s: sub-range %d: %d rows", source.name, number, manifest.rows)
-        changes = count_changes(manifest.tables)
-        return {"plan": plan_id, "number": number, "rows": manifest.rows, "changes": changes}
+        return _describe(plan_id, Outcome(number, manifest.rows, count_changes(manifest.tables)))
 
     def _stage_on_spark(self, run: str) -> list[dict[str, Any]]:
-        from airflow_provider_binlog.executors.job import FoundAt, Job, SubRangeWork
-        from airflow_provider_binlog.sources.binlog_files import find_files
-
         source = read_source(self.source)
-        plan_id, numbers, server_ids = read_sub_ranges(self.sub_range)
+        plan_id, numbers = read_sub_ranges(self.sub_range)
         # Located here, and listed again by each executor.
         locations: dict[str, Location] = {}
 
@@ -213,29 +174,19 @@ class BinlogSubRangeOperator(EngineOperator):
             find_files(source.files, reach_noting)
         work = SubRangeWork(
             plan=plan_id,
-            run=run,
+            run_id=run,
             server=None if source.files is not None else BinlogHook(source.conn_id).settings,
             files=(source.files,) if isinstance(source.files, str) else tuple(source.files or ()),
-            found_at=tuple(FoundAt(*item) for item in locations.items()),
+            locations=locations,
             numbers=numbers,
-            server_ids=server_ids,
         )
-        job = Job(
-            source=source.name,
-            staging=locate(self.staging_path),
-            parallelism=min(self.parallelism, len(numbers)),
-            work=work,
-        )
-        outcomes = sorted(self.run_on_spark(job), key=lambda outcome: outcome.number)
-        return [
-            {
-                "plan": plan_id,
-                "number": outcome.number,
-                "rows": outcome.rows,
-                "changes": outcome.changes,
-            }
-            for outcome in outcomes
-        ]
+        outcomes = sorted(self.run_on_spark(source.name, work), key=lambda outcome: outcome.number)
+        return [_describe(plan_id, outcome) for outcome in outcomes]
+
+
+def _describe(plan_id: str, outcome: Outcome) -> dict[str, Any]:
+    number, rows, changes = outcome.number, outcome.rows, outcome.changes
+    return {"plan": plan_id, "number": number, "rows": rows, "changes": changes}
 
 
 class BinlogCommitOperator(RendersObjects, BaseOperator):
@@ -269,24 +220,20 @@ class BinlogCommitOperator(RendersObjects, BaseOperator):
         self.sub_ranges: Any = sub_ranges
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Commit the backlog; see the class.
-
-        Raises:
-            AirflowSkipException: It was committed, and the checkpoint covers it already.
-            AirflowFailException: A retry would fail for the same reason.
-        """
+        """Commit the backlog; see the class."""
         with fail_unless_retryable():
             staged = self._commit(name_run(context))
         pass_to_outlets(self, context, staged)
         return staged
 
     def _commit(self, run: str) -> dict[str, Any]:
-        from airflow_provider_binlog.capture import reuse
-        from airflow_provider_binlog.capture.backlog import commit_backlog, load_plan
+        from airflow_provider_binlog.capture.backlog.joining import commit_backlog
+        from airflow_provider_binlog.capture.backlog.sub_ranges import load_plan
+        from airflow_provider_binlog.capture.extract import reuse
 
         source = read_source(self.source)
         key = checkpoint_key(source.name)
-        plan_id, _, _ = read_sub_ranges(self.sub_ranges)
+        plan_id, _ = read_sub_ranges(self.sub_ranges)
         store = open_store(self.staging_path)
         plan = load_plan(store, source.name, plan_id)
         with naming_repairs(source, self.staging_path):
@@ -313,14 +260,8 @@ class BinlogCommitOperator(RendersObjects, BaseOperator):
         return staged
 
 
-def check_count(count: int) -> None:
-    """Refuse more sub-ranges than a task can be mapped over.
-
-    Raises:
-        ConfigurationError: There are more than [core] max_map_length.
-    """
-    most = max_map_length()
-    if count > most:
+def _check_count(count: int) -> None:
+    if count > (most := max_map_length()):
         raise ConfigurationError(
             "more sub-ranges than a task can be mapped over: raise target_bytes, or "
             "[core] max_map_length",
@@ -329,12 +270,8 @@ def check_count(count: int) -> None:
         )
 
 
-def read_sub_ranges(value: Any) -> tuple[str, tuple[int, ...], tuple[int | None, ...]]:
-    """Return the plan, the numbers and the server ids of sub-ranges.
-
-    Raises:
-        ConfigurationError: The value is no list of sub-ranges, or of several plans.
-    """
+def read_sub_ranges(value: Any) -> tuple[str, tuple[int, ...]]:
+    """Return the plan and the numbers of sub-ranges."""
     # Airflow passes what mapped tasks returned as a sequence of its own.
     if not isinstance(value, Sequence) or isinstance(value, str) or not value:
         raise ConfigurationError(
@@ -342,23 +279,83 @@ def read_sub_ranges(value: Any) -> tuple[str, tuple[int, ...], tuple[int | None,
             "them",
             given=value,
         )
-    plans, numbers, server_ids = zip(*map(read_sub_range, value), strict=True)
+    plans, numbers = zip(*map(read_sub_range, value), strict=True)
     if len(set(plans)) != 1:
         raise ConfigurationError(
             "the sub-ranges are not those of one plan", plans=sorted(set(plans))
         )
-    return plans[0], numbers, server_ids
+    return plans[0], numbers
 
 
-def read_sub_range(value: Any) -> tuple[str, int, int | None]:
-    """Return the plan, the number and the server id of a sub-range; a result of one has no id.
-
-    Raises:
-        ConfigurationError: The value is no sub-range.
-    """
+def read_sub_range(value: Any) -> tuple[str, int]:
+    """Return the plan and the number of a sub-range, or of the result of one."""
     try:
-        return str(value["plan"]), int(value["number"]), value.get("server_id")
+        return str(value["plan"]), int(value["number"])
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ConfigurationError(
             "a sub-range is one of those that the plan operator returned", given=value
         ) from error
+
+
+class BinlogArchiveOperator(RendersObjects, BaseOperator):
+    """Copy the closed binlog files of a server unchanged, compressed with zstd.
+
+    Files that are in the archive already are not read again. The checksum of every event is
+    verified, and the length of every file. A
+    :class:`~airflow_provider_binlog.BinlogSource` with ``files=archive_path`` reads the copies as
+    it reads the server's own files.
+
+    Returns ``{"source", "archive_path", "files", "bytes"}``: the names of the files that were
+    copied, and their bytes on the server.
+
+    :param source: The :class:`~airflow_provider_binlog.BinlogSource` whose server to read.
+        (templated)
+    :param archive_path: Where the copies are written, a folder of their own on anything that
+        Airflow's ObjectStoragePath takes. (templated)
+    """
+
+    template_fields: Sequence[str] = ("source", "archive_path")
+    template_fields_renderers = {"source": "json"}  # noqa: RUF012
+    ui_color = "#d8ecf3"
+
+    def __init__(
+        self, *, source: BinlogSource | Mapping[str, Any], archive_path: str, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self.source = source
+        self.archive_path = archive_path
+
+    def execute(self, context: Context) -> dict[str, Any]:  # noqa: ARG002  Airflow's signature
+        """Copy files that are not archived yet; see the class."""
+        with fail_unless_retryable():
+            return self._archive(read_source(self.source))
+
+    def _archive(self, source: BinlogSource) -> dict[str, Any]:
+        from airflow_provider_binlog.sources.archive import archive_log
+        from airflow_provider_binlog.sources.server_log import ServerLog
+        from airflow_provider_binlog.transport.server import queries
+        from airflow_provider_binlog.transport.stream.commands import file_created
+
+        if source.files is not None:
+            raise ConfigurationError("an archive is of a server's files: give conn_id")
+        with closing(ServerLog(BinlogHook(source.conn_id).settings)) as log:
+            log.check()
+            flavor = log.flavor()
+            with closing(log.connect()) as connection:
+                logs = queries.binary_logs(connection)
+            files, size = [], 0
+            for copy in archive_log(
+                logs,
+                log,
+                open_store(self.archive_path),
+                created=lambda position: file_created(log.connect, flavor, position),
+            ):
+                self.log.info("%s: archived %s, %d bytes", source.name, copy.file, copy.size)
+                files.append(copy.file)
+                size += copy.size
+        return {
+            "source": source.name,
+            "archive_path": self.archive_path,
+            "files": files,
+            "bytes": size,
+        }

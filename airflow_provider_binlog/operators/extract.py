@@ -1,25 +1,45 @@
-"""Stage one bounded range of the log, or archive its files, and move the checkpoint."""
+"""Stage one bounded range of the log, and move the checkpoint."""
 
 from __future__ import annotations
 
 import json
-from contextlib import closing
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import BaseOperator
+from airflow.sdk import BaseOperator, Context
+from airflow.sdk.definitions.xcom_arg import XComArg
 from airflow.sdk.exceptions import AirflowSkipException
 
-from airflow_provider_binlog.checkpoint import Checkpoint, advance, load
+from airflow_provider_binlog.changes import (
+    BeforeImages,
+    InvalidText,
+    OnTableError,
+    Policies,
+    ZeroDates,
+)
+from airflow_provider_binlog.checkpoint import (
+    Checkpoint,
+    advance,
+    covering_staged,
+    load,
+    overwrite,
+    repair_command,
+    unless_only_a_start,
+)
 from airflow_provider_binlog.errors import (
     BinlogError,
+    CheckpointMissingError,
     ConfigurationError,
     ForeignPositionError,
     FormatError,
     PositionPurgedError,
 )
 from airflow_provider_binlog.hooks.binlog import BinlogHook
-from airflow_provider_binlog.hooks.object_storage import open_store
+from airflow_provider_binlog.hooks.object_storage import open_store, reach
 from airflow_provider_binlog.hooks.tasks import (
     AirflowVariableStore,
     RendersObjects,
@@ -31,30 +51,292 @@ from airflow_provider_binlog.hooks.tasks import (
     now,
     pass_to_outlets,
 )
-from airflow_provider_binlog.operators.ranges import (
-    RangeArguments,
-    RangeOperator,
-    open_log,
-    report_staged,
-    warn_of_foreign_keys,
-)
+from airflow_provider_binlog.limits import Limits, read_limits
+from airflow_provider_binlog.names import SYSTEM_DATABASES, find_unmatched
+from airflow_provider_binlog.operators.arguments import read_globs
 from airflow_provider_binlog.position import Position, SourceIdentity
-from airflow_provider_binlog.snapshot_manifest import SNAPSHOTS
-from airflow_provider_binlog.sources.binlog_source import BinlogSource, read_source
-from airflow_provider_binlog.staging.paths import source_folder
+from airflow_provider_binlog.schema import TableName
+from airflow_provider_binlog.sources.binlog_files import find_files
+from airflow_provider_binlog.sources.binlog_source import (
+    BeforeImagesChoice,
+    BinlogSource,
+    OnTableErrorChoice,
+    check_choice,
+    read_source,
+)
+from airflow_provider_binlog.sources.state import Log, Start
+from airflow_provider_binlog.staging.manifest_log import ManifestLog
+from airflow_provider_binlog.staging.object_store import ObjectStore
+from airflow_provider_binlog.staging.paths import (
+    Snapshots,
+    StoredFiles,
+    manifest_folder,
+    manifest_name,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from airflow_provider_binlog.capture.extract import Extracted
+    from airflow_provider_binlog.capture.log_range import ExtractRequest, TableFilter
 
-    from airflow.sdk import Context
-    from airflow.sdk.definitions.xcom_arg import XComArg
 
-    from airflow_provider_binlog.capture import Extracted, ExtractRequest
-    from airflow_provider_binlog.sources.binlog_source import (
-        BinlogSource,
+_SHOWN = 50
+_UNMATCHED = (
+    "globs match no table of the log or of the server, including lettercase: correct them, or "
+    "GRANT SELECT on the tables to the account, which sees no others"
+)
+
+
+def open_log(source: BinlogSource, *, draws_server_id: bool = False) -> Log:
+    """Return a source's log; close it.
+
+    With `draws_server_id`, others read it at the same time: the connection's id is not used.
+    """
+    from airflow_provider_binlog.sources.file_log import FileLog
+    from airflow_provider_binlog.sources.server_log import ServerLog
+
+    if source.files is None:
+        settings = BinlogHook(source.conn_id).settings
+        if draws_server_id:
+            settings = replace(settings, server_id=None)
+        return ServerLog(settings, failover=source.failover)
+    return FileLog(find_files(source.files, reach))
+
+
+class RangeOperator(RendersObjects, BaseOperator):
+    """Operator on a range of the log; `BinlogExtractOperator` describes the arguments."""
+
+    template_fields: Sequence[str] = (
+        "source", "staging_path", "tables", "exclude", "start", "stop",
+    )  # fmt: skip
+    template_fields_renderers = dict.fromkeys(("source", "tables", "exclude", "start"), "json")
+
+    def __init__(
+        self,
+        *,
+        source: BinlogSource | Mapping[str, Any],
+        staging_path: str,
+        tables: Sequence[str],
+        exclude: Sequence[str] = (),
+        start: Start | XComArg | None = None,
+        stop: str | None = None,
+        before_images: BeforeImagesChoice = "key_changes",
+        on_table_error: OnTableErrorChoice = "quarantine",
+        limits: Limits | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.source = source
+        self.staging_path = staging_path
+        self.tables = tables
+        self.exclude = exclude
+        self.start: Any = start
+        self.stop = stop
+        self.before_images = before_images
+        self.on_table_error = on_table_error
+        self.limits = limits
+
+    @contextmanager
+    def opened(self, source: BinlogSource) -> Iterator[Log]:
+        """Open the source's log, and check its server's settings."""
+        with naming_repairs(source, self.staging_path), closing(open_log(source)) as log:
+            log.check()
+            self.log.info("%s: %s", source.name, log.describe())
+            yield log
+
+    def read_settings(self, run: str) -> tuple[BinlogSource, dict[str, Any]]:
+        """Return the source, and the arguments of each `ExtractRequest` of the task.
+
+        Raises:
+            ConfigurationError: An argument cannot be used as given.
+        """
+        from airflow_provider_binlog.capture.log_range import TableFilter
+
+        source = read_source(self.source)
+        check_choice(BeforeImagesChoice, self.before_images, "before_images")
+        check_choice(OnTableErrorChoice, self.on_table_error, "on_table_error")
+        return source, {
+            "source_name": source.name,
+            "tables": TableFilter(
+                read_globs(self.tables, "tables"), read_globs(self.exclude, "exclude")
+            ),
+            "before_images": BeforeImages(self.before_images),
+            "on_table_error": OnTableError(self.on_table_error),
+            "limits": read_limits(self.limits),
+            "policies": Policies(ZeroDates(source.zero_dates), InvalidText(source.invalid_text)),
+            "created_by": run,
+        }
+
+    def find_range(
+        self, source: BinlogSource, settings: Mapping[str, Any], log: Log, store: ObjectStore
+    ) -> tuple[Checkpoint, ExtractRequest]:
+        """Return the checkpoint, saved on the first run, and the range to stage after it.
+
+        Raises:
+            PositionPurgedError, ForeignPositionError: The log lacks the position of the checkpoint,
+                or is of another server.
+            CheckpointMissingError: The checkpoint was lost.
+        """
+        start = self.start or source.start
+        checkpoint = load(AirflowVariableStore(), checkpoint_key(source.name))
+        # The server may have purged what is staged, though it is not merged yet.
+        staged = covering_staged(checkpoint, ManifestLog(store, source.name))
+        state = log.read_state(unless_only_a_start(staged, start), start=start)
+        if checkpoint is None or state.checkpoint is None:
+            first = state.start or log.resolve(start or {})
+            run = settings["created_by"]
+            checkpoint = Checkpoint(state.identity, first, 0, saved_at=now(), saved_by=run)
+            save_first_checkpoint(store, source.name, checkpoint)
+        request = request_after(checkpoint, settings)
+        log.check_databases(request.tables.may_capture_from, request.tables.databases)
+        stop = log.resolve(self.stop) if self.stop else state.log_end
+        read_from = state.checkpoint or checkpoint
+        is_here = read_from.identity == state.identity
+        return checkpoint, replace(
+            request,
+            stop=stop,
+            identity=state.identity,
+            find_gtids=log.resolve,
+            read_server_tables=log.read_server_tables,
+            wants_defaults=log.logs_partial_images(),
+            bytes_total=log.bytes_between(read_from.position, stop) if is_here else None,
+            on_progress=partial(self.log.info, "%s: %s", source.name),
+            on_tables=check_globs(self.log, source.name, request.tables, log.table_names),
+        )
+
+
+def request_after(checkpoint: Checkpoint, settings: Mapping[str, Any]) -> ExtractRequest:
+    """Return a request for what is staged after a checkpoint, without its stop."""
+    from airflow_provider_binlog.capture.log_range import ExtractRequest
+
+    return ExtractRequest(
+        checkpoint.position,
+        checkpoint.position,
+        identity=checkpoint.identity,
+        issued_by=checkpoint.identity,
+        sequence=checkpoint.sequence + 1,
+        **settings,
     )
-    from airflow_provider_binlog.sources.state import Log
-    from airflow_provider_binlog.staging.object_store import ObjectStore
+
+
+def save_first_checkpoint(store: ObjectStore, source: str, first: Checkpoint) -> None:
+    """Save where the first run starts, before anything is staged: then the start is fixed.
+
+    Raises:
+        CheckpointMissingError: The source has manifests already: its checkpoint was lost.
+    """
+    latest = ManifestLog(store, source).latest()
+    if latest is not None:
+        raise CheckpointMissingError(
+            "there is no checkpoint, yet changes of this source are staged: restore it, or stage "
+            "under another name",
+            repair=repair_command(source),
+            newest_manifest=latest.sequence,
+            stop=latest.stop,
+        )
+    checkpoints, key = AirflowVariableStore(), checkpoint_key(source)
+    previous = load(checkpoints, key)
+    if previous is None:
+        advance(checkpoints, key, expected=None, new=first)
+    elif not first.same_position(previous):
+        overwrite(checkpoints, key, first)
+
+
+def check_globs(
+    logger: Any, source: str, tables: TableFilter, table_names: Callable[[], Collection[TableName]]
+) -> Callable[[int, Collection[TableName]], None]:
+    """Return a check of the globs against the tables that were logged, before a manifest's commit.
+
+    The first range of a source compares all globs with the tables that the account sees on the
+    server, `table_names`; later ones only if a glob matches no table of the log.
+    """
+
+    def check(sequence: int, logged: Collection[TableName]) -> None:
+        is_first, names = sequence == 1, set(logged)
+        on_server = set[TableName]()
+        if is_first or tables.find_misspelled(names):
+            on_server = set(table_names())
+            names |= on_server
+        unmatched = tables.find_misspelled(names)
+        # An account that sees no tables is none to judge by.
+        sees_tables = any(database not in SYSTEM_DATABASES for database, _ in on_server)
+        if is_first and sees_tables and unmatched:
+            raise ConfigurationError(_UNMATCHED, globs=", ".join(unmatched))
+        if is_first:
+            captured = sorted(name for name in names if tables.matches(*name))
+            shown = ", ".join(map(".".join, captured[:_SHOWN])) or "none yet"
+            more = f" and {len(captured) - _SHOWN} more" if len(captured) > _SHOWN else ""
+            logger.info("%s: captures %d tables: %s%s", source, len(captured), shown, more)
+            unmatched = find_unmatched((*tables.include, *tables.exclude), map(".".join, names))
+        if unmatched:
+            logger.warning("%s: %s (globs=%s)", source, _UNMATCHED, ", ".join(unmatched))
+
+    return check
+
+
+def report_staged(
+    logger: Any, extracted: Extracted, checkpoint: Checkpoint, name: str, staging_path: str
+) -> dict[str, Any]:
+    """Return what is staged after a checkpoint, one manifest at least, and log its warnings."""
+    manifests = extracted.manifests
+    folder = f"{staging_path.rstrip('/')}/{manifest_folder(name)}"
+    changes: Counter[str] = Counter()
+    tables: Counter[str] = Counter()
+    quarantined: dict[str, dict[str, str]] = {}
+    for manifest in manifests:
+        for table in manifest.quarantined:
+            quarantine = {"position": table.position, "reason": table.reason}
+            quarantined.setdefault(f"{table.database}.{table.table}", quarantine)
+        for staged in manifest.tables:
+            changes.update(staged.changes)
+            tables[f"{staged.database}.{staged.table}"] += staged.rows
+    counts = dict(changes) or "no changes"
+    logger.info("%s: staged up to %s: %s", name, extracted.stop, counts)
+    if prepared := manifests[-1].prepared:
+        logger.warning(
+            "%s: %d prepared XA transactions are in doubt: until they are committed or rolled "
+            "back, the server must keep its log from %s on",
+            name,
+            len(prepared),
+            prepared[0].file,
+        )
+    for table_name, quarantine in quarantined.items():
+        logger.warning(
+            "%s: %s is quarantined, for the event at %s, and has to be reloaded: %s",
+            name,
+            table_name,
+            quarantine["position"],
+            quarantine["reason"],
+        )
+    return {
+        "source": name,
+        "staging_path": staging_path,
+        "first_sequence": manifests[0].sequence,
+        "last_sequence": manifests[-1].sequence,
+        "start": extracted.start.to_json(),
+        "stop": extracted.stop.to_json(),
+        "manifests": [f"{folder}/{manifest_name(manifest.sequence)}" for manifest in manifests],
+        "rows": changes.total(),
+        "changes": dict(changes),
+        "tables": dict(tables),
+        "quarantined": quarantined,
+        "identity": manifests[-1].identity.to_json(),
+        "checkpoint": json.loads(checkpoint.encode()),
+    }
+
+
+def warn_of_foreign_keys(
+    logger: Any, log: Log, request: ExtractRequest, extracted: Extracted
+) -> None:
+    """Warn of foreign keys that change captured rows without an event in the log."""
+    staged = (table for manifest in extracted.manifests for table in manifest.tables)
+    logged = {(table.database, table.table) for table in staged}
+    if foreign_keys := str(log.unlogged_foreign_keys(request.tables.matches, logged)):
+        logger.warning(
+            "%s: foreign keys that change captured rows without an event in the log, so that "
+            "the lake keeps their previous values: %s",
+            request.source_name,
+            foreign_keys,
+        )
 
 
 class BinlogExtractOperator(RangeOperator):
@@ -71,7 +353,7 @@ class BinlogExtractOperator(RangeOperator):
     "manifests", "rows", "changes", "tables", "quarantined", "identity", "checkpoint"}``: positions,
     counts and names, never data. ``quarantined`` has the position and the reason of each table that
     is left out. The asset event of every outlet carries the same. Skips if there is
-    nothing to stage. Only a first run that snapshots wait for stages a range without changes.
+    nothing to stage. Where snapshots wait to be loaded, a range without changes is staged, too.
 
     :param source: The :class:`~airflow_provider_binlog.BinlogSource` to read. (templated)
     :param staging_path: Where the files are written, ``s3://conn_id@bucket/prefix`` or
@@ -93,28 +375,21 @@ class BinlogExtractOperator(RangeOperator):
     ui_color = "#bfe0ec"
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Stage a range; see the class.
-
-        Raises:
-            AirflowSkipException: There is nothing to stage.
-            AirflowFailException: A retry would fail for the same reason.
-        """
+        """Stage a range; see the class."""
         with fail_unless_retryable():
             staged = self._stage(name_run(context))
         pass_to_outlets(self, context, staged)
         return staged
 
     def _stage(self, run: str) -> dict[str, Any]:
-        arguments = RangeArguments.of(self, run)
-        source, store = arguments.source, open_store(self.staging_path)
-        with naming_repairs(source, self.staging_path), closing(open_log(source)) as log:
-            log.check()
-            self.log.info("%s: %s", source.name, log.describe())
+        source, settings = self.read_settings(run)
+        store = open_store(self.staging_path)
+        with self.opened(source) as log:
             try:
-                checkpoint, request = arguments.request(log, store)
+                checkpoint, request = self.find_range(source, settings, log, store)
                 extracted = self._extract(request, log, store)
             except (PositionPurgedError, ForeignPositionError) as error:
-                checkpoint, extracted = self._reuse(arguments, store, error)
+                checkpoint, extracted = self._reuse(source.name, settings, store, error)
                 request = None
             staged = report_staged(self.log, extracted, checkpoint, source.name, self.staging_path)
             if request is not None:
@@ -123,19 +398,15 @@ class BinlogExtractOperator(RangeOperator):
         return staged
 
     def _reuse(
-        self, arguments: RangeArguments, store: ObjectStore, error: BinlogError
+        self, name: str, settings: Mapping[str, Any], store: ObjectStore, error: BinlogError
     ) -> tuple[Checkpoint, Extracted]:
-        """Return what is staged already; raise the error if nothing is.
+        """Return what is staged already, which is merged; raise the error if nothing is."""
+        from airflow_provider_binlog.capture.extract import reuse
 
-        What is committed is merged, whether or not the log continues. Then the next run fails.
-        """
-        from airflow_provider_binlog.capture import reuse
-
-        name = arguments.source.name
         checkpoint = load(AirflowVariableStore(), checkpoint_key(name))
         if checkpoint is None:
             raise error
-        extracted = reuse(arguments.request_from(checkpoint), store)
+        extracted = reuse(request_after(checkpoint, settings), store)
         if not extracted.manifests:
             raise error
         self.log.warning(
@@ -146,15 +417,17 @@ class BinlogExtractOperator(RangeOperator):
         return checkpoint, extracted
 
     def _extract(self, request: ExtractRequest, log: Log, store: ObjectStore) -> Extracted:
-        from airflow_provider_binlog.capture import extract
+        from airflow_provider_binlog.capture.extract import extract
+        from airflow_provider_binlog.snapshot.needed import has_new_snapshot
 
         name, start, stop = request.source_name, request.start, request.stop
         self.log.info("%s: staging from %s to %s", name, start, stop)
-        # Snapshots of a server on which nothing happens wait for the first manifest.
-        has_snapshots = request.sequence == 1 and bool(
-            store.list(f"{source_folder(name)}/{SNAPSHOTS}")
-        )
-        extracted = extract(replace(request, even_empty=has_snapshots), log, store)
+        extracted = extract(request, log, store)
+        if not extracted.manifests:
+            # Snapshots of a server on which nothing happens wait for a manifest.
+            snapshots = Snapshots(StoredFiles(store, name))
+            if has_new_snapshot(snapshots, ManifestLog(store, name).latest()):
+                extracted = extract(replace(request, even_empty=True), log, store)
         if not extracted.manifests:
             raise AirflowSkipException(f"nothing to stage between {start} and {stop}")
         return extracted
@@ -194,7 +467,6 @@ def move_checkpoint(staged: Mapping[str, Any], *, saved_by: str) -> tuple[str, C
 
     Raises:
         CheckpointError: It cannot be read, or was moved since the extract.
-        ConfigurationError: `staged` is not what an extract returned.
     """
     source, expected, new = read_staged(staged, saved_by=saved_by)
     with naming_repair_command(source, staged.get("staging_path")):
@@ -203,11 +475,7 @@ def move_checkpoint(staged: Mapping[str, Any], *, saved_by: str) -> tuple[str, C
 
 
 def read_staged(staged: Mapping[str, Any], *, saved_by: str) -> tuple[str, Checkpoint, Checkpoint]:
-    """Return the source's name, the checkpoint before the extract, and the one to save.
-
-    Raises:
-        ConfigurationError: `staged` is not what an extract returned.
-    """
+    """Return the source's name, the checkpoint before the extract, and the next one."""
     try:
         new = Checkpoint(
             identity=SourceIdentity.from_json(staged["identity"]),
@@ -222,72 +490,3 @@ def read_staged(staged: Mapping[str, Any], *, saved_by: str) -> tuple[str, Check
         raise ConfigurationError(
             f"`staged` is what the extract operator returned: {error!r}"
         ) from error
-
-
-class BinlogArchiveOperator(RendersObjects, BaseOperator):
-    """Copy the closed binlog files of a server unchanged, compressed with zstd.
-
-    Files that are in the archive already are not read again. The checksum of every event is
-    verified, and the length of every file. A
-    :class:`~airflow_provider_binlog.BinlogSource` with ``files=archive_path`` reads the copies as
-    it reads the server's own files.
-
-    Returns ``{"source", "archive_path", "files", "bytes"}``: the names of the files that were
-    copied, and their bytes on the server.
-
-    :param source: The :class:`~airflow_provider_binlog.BinlogSource` whose server to read.
-        (templated)
-    :param archive_path: Where the copies are written, a folder of their own on anything that
-        Airflow's ObjectStoragePath takes. (templated)
-    """
-
-    template_fields: Sequence[str] = ("source", "archive_path")
-    template_fields_renderers = {"source": "json"}  # noqa: RUF012
-    ui_color = "#d8ecf3"
-
-    def __init__(
-        self, *, source: BinlogSource | Mapping[str, Any], archive_path: str, **kwargs: Any
-    ) -> None:
-        super().__init__(**kwargs)
-        self.source = source
-        self.archive_path = archive_path
-
-    def execute(self, context: Context) -> dict[str, Any]:  # noqa: ARG002  Airflow's signature
-        """Copy files that are not archived yet; see the class.
-
-        Raises:
-            AirflowFailException: A retry would fail for the same reason.
-        """
-        with fail_unless_retryable():
-            return self._archive(read_source(self.source))
-
-    def _archive(self, source: BinlogSource) -> dict[str, Any]:
-        # Here, so that parsing a DAG loads neither NumPy nor Arrow.
-        from airflow_provider_binlog.sources.archive import archive_log
-        from airflow_provider_binlog.sources.server_log import ServerLog
-        from airflow_provider_binlog.transport.server import queries
-        from airflow_provider_binlog.transport.stream.commands import file_created
-
-        if source.files is not None:
-            raise ConfigurationError("an archive is of a server's files: give conn_id")
-        with closing(ServerLog(BinlogHook(source.conn_id).settings)) as log:
-            log.check()
-            flavor = log.flavor()
-            with closing(log.connect()) as connection:
-                logs = queries.binary_logs(connection)
-            files, size = [], 0
-            for copy in archive_log(
-                logs,
-                log,
-                open_store(self.archive_path),
-                created=lambda position: file_created(log.connect, flavor, position),
-            ):
-                self.log.info("%s: archived %s, %d bytes", source.name, copy.file, copy.bytes)
-                files.append(copy.file)
-                size += copy.bytes
-        return {
-            "source": source.name,
-            "archive_path": self.archive_path,
-            "files": files,
-            "bytes": size,
-        }

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator, Mapping, Sequence
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import Context
+from airflow.sdk.definitions.xcom_arg import XComArg
 
 from airflow_provider_binlog.errors import (
     ConfigurationError,
@@ -32,19 +35,16 @@ from airflow_provider_binlog.sources.binlog_source import (
     OnStale,
     check_choice,
 )
-from airflow_provider_binlog.spark.job.options import APPLICATION, build_py_files, parse_arguments
-from airflow_provider_binlog.spark.job.report import UNMATCHED
-from airflow_provider_binlog.spark.merge.start import read_start
+from airflow_provider_binlog.spark.job.options import (
+    APPLICATION,
+    UNMATCHED,
+    build_py_files,
+    parse_arguments,
+)
+from airflow_provider_binlog.spark.merge.progress import read_start
+from airflow_provider_binlog.staging.object_store import ObjectStore
 from airflow_provider_binlog.staging.paths import StoredFiles, source_folder
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from airflow.sdk import Context
-    from airflow.sdk.definitions.xcom_arg import XComArg
-
-    from airflow_provider_binlog.staging.object_store import ObjectStore
-    from airflow_provider_binlog.table_options import TableOptions
+from airflow_provider_binlog.table_options import TableOptions
 
 _REPORTS = "_reports"
 """Folder beside a source's manifests; no database's folder begins with an underscore."""
@@ -89,8 +89,10 @@ class BinlogMergeOperator(RendersObjects, SparkSubmitOperator):
         nothing that is captured. (templated)
     :param options: :class:`~airflow_provider_binlog.TableOptions` by globs of ``database.table``,
         or their JSON form: ``target``, the name of a lake table, such as
-        ``"lake.{database}_{table}"``, and ``key``, the key columns of a table whose key the log
-        does not contain. Targets of Delta are names in ``spark_catalog``; without one a table is a
+        ``"lake.{database}_{table}"``, ``key``, the key columns of a table whose key the log
+        does not contain, and ``on_foreign_write``, what to do once others changed rows of a lake
+        table: ``"warn"`` in every run until it is reloaded, leave it ``"stale"``, or ``"ignore"``
+        that. Targets of Delta are names in ``spark_catalog``; without one a table is a
         folder below ``lake``. Iceberg's default is ``"{database}.{table}"``. (templated)
     :param initial_load: What to do about a table that was never loaded, and has rows from before
         the staged log, which does not contain its ``CREATE TABLE``. ``"snapshot"``: it is
@@ -111,18 +113,11 @@ class BinlogMergeOperator(RendersObjects, SparkSubmitOperator):
 
     template_fields: Sequence[str] = (
         *SparkSubmitOperator.template_fields,
-        "staged",
-        "format",
-        "lake",
-        "tables",
-        "exclude",
-        "options",
+        *("staged", "format", "lake", "tables", "exclude", "options"),
     )
     template_fields_renderers = {  # noqa: RUF012
         **SparkSubmitOperator.template_fields_renderers,
-        "staged": "json",
-        "tables": "json",
-        "exclude": "json",
+        **dict.fromkeys(("staged", "tables", "exclude"), "json"),
     }
     ui_color = "#f3dcbf"
 
@@ -236,31 +231,20 @@ class BinlogMergeOperator(RendersObjects, SparkSubmitOperator):
         return self._finish(context, reported)
 
     def _finish(self, context: Context, result: dict[str, Any]) -> dict[str, Any]:
-        """Log a report, and pass it on with the outlets' events.
-
-        Raises:
-            MergeError: Tables wait for a reload, and the task is to fail for it.
-        """
+        """Log a report, and pass it on; fail if tables wait for a reload, and that is to fail."""
         for line in merged_lines(result):
             self.log.info("%s", line)
         suspended = list(suspended_lines(result))
         for line in (*warning_lines(result), *suspended):
             self.log.warning("%s", line)
         if suspended and self.on_stale == "fail":
-            self._move_checkpoint(context)
+            # In place of the task that does not run now.
+            if "checkpoint" in self.staged:
+                move_checkpoint(self.staged, saved_by=name_run(context))
             context["ti"].xcom_push(key="return_value", value=result)
             raise MergeError(f"the other tables are merged, but {'; '.join(suspended)}")
         pass_to_outlets(self, context, result)
         return result
-
-    def _move_checkpoint(self, context: Context) -> None:
-        """Move the checkpoint past what was staged, in place of the task that does not run now.
-
-        Raises:
-            CheckpointMovedError: It was moved since the extract.
-        """
-        if "checkpoint" in self.staged:
-            move_checkpoint(self.staged, saved_by=name_run(context))
 
 
 def merge_arguments(
@@ -279,19 +263,9 @@ def merge_arguments(
 ) -> list[str]:
     """Return the merge job's arguments; a plain SparkSubmitOperator takes them, too.
 
-    Args:
-        source: The source's name.
-        staging_path: As the extract operator has it; without an Airflow connection in it.
-        through: Number of the last manifest to apply, or a template of it; None for the newest.
-        format: `delta` or `iceberg`.
-        lake: Folder of the Delta tables, or name of the Iceberg catalog; where all tables have a
-            `target`, any name for where Delta's tables are.
-        tables: Globs of tables to merge.
-        exclude: Globs of tables among them to leave out.
-        options: Options of tables by globs.
-        adopt: Whether snapshots are also loaded into lake tables that someone else made.
-        upgrade: Whether existing Delta tables get features that a change of their columns needs.
-        initial_load: What to do about a table that has rows from before the staged log.
+    They are those of the :class:`~airflow_provider_binlog.BinlogMergeOperator`. ``staging_path``
+    has no Airflow connection in it; ``through`` is the number of the last manifest to apply, or a
+    template of it, and None for the newest.
 
     Raises:
         ConfigurationError: An argument cannot be used as given.
@@ -343,10 +317,12 @@ def merged_lines(report: Mapping[str, Any]) -> Iterator[str]:
 
 
 def warning_lines(report: Mapping[str, Any]) -> Iterator[str]:
-    """Yield warnings of globs that match nothing, and of tables that lacked rows."""
+    """Yield warnings of globs that match nothing, and of tables that are suspect or lacked rows."""
     if globs := report.get("unmatched"):
         yield f"{report['source']}: {UNMATCHED} (globs={', '.join(globs)})"
     for table in report.get("tables", ()):
+        if suspect := table.get("suspect"):
+            yield f"{table['table']} is suspect: {suspect}"
         if (rows := table.get("missing_rows")) and not table["reason"]:
             yield (
                 f"{table['table']}: {rows} rows that were updated or deleted were not in "
@@ -402,15 +378,7 @@ def report_key(source: str, context: Context) -> str:
 
 
 def find_idle_report(files: StoredFiles, arguments: Sequence[str]) -> dict[str, Any] | None:
-    """Return the report of a job that would do nothing; None if there may be work for Spark.
-
-    Args:
-        files: The files staged for the job's source.
-        arguments: The job's.
-
-    Raises:
-        ManifestError: The progress file is not one of ours.
-    """
+    """Return the report of a job that would do nothing; None if there may be work for Spark."""
     started = time.monotonic()
     options, _ = parse_arguments(arguments)
     start = read_start(files, options)

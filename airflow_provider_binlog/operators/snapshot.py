@@ -1,43 +1,61 @@
-"""Stage the present rows of a table, read with SELECT."""
+"""Snapshots: find the tables that need one, and stage the present rows of a table."""
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_binlog.errors import ConfigurationError, ServerChangedError, TableAlteredError
+from airflow.sdk import BaseOperator, Context
+
+from airflow_provider_binlog.errors import (
+    BinlogError,
+    ConfigurationError,
+    ServerChangedError,
+    TableAlteredError,
+)
+from airflow_provider_binlog.executors.job import ChunkWork
 from airflow_provider_binlog.hooks.binlog import BinlogHook
-from airflow_provider_binlog.hooks.object_storage import locate, open_store
-from airflow_provider_binlog.hooks.tasks import fail_unless_retryable, name_run, pass_to_outlets
+from airflow_provider_binlog.hooks.object_storage import open_store
+from airflow_provider_binlog.hooks.tasks import (
+    RendersObjects,
+    fail_unless_retryable,
+    max_map_length,
+    name_run,
+    pass_to_outlets,
+)
 from airflow_provider_binlog.limits import Limits, limits_in_bytes, read_limits
+from airflow_provider_binlog.names import join_table_name
 from airflow_provider_binlog.operators.arguments import (
+    SnapshotArguments,
     read_chunk_range,
-    read_request,
+    read_globs,
     read_table_name,
-    read_throttle,
     server_settings,
 )
 from airflow_provider_binlog.operators.spark_engine import EngineOperator
-from airflow_provider_binlog.sources.binlog_source import BinlogSource, read_source
-from airflow_provider_binlog.sources.settings import Connections
+from airflow_provider_binlog.schema import TableName
+from airflow_provider_binlog.snapshot_manifest import SnapshotManifest, snapshot_path
+from airflow_provider_binlog.sources.binlog_source import (
+    BinlogSource,
+    Engine,
+    LakeFormat,
+    check_choice,
+    read_source,
+)
+from airflow_provider_binlog.sources.settings import Connections, ConnectionSettings
 from airflow_provider_binlog.staging.paths import source_folder
+from airflow_provider_binlog.table_options import TableOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from airflow_provider_binlog.snapshot.plan import SnapshotPlan
 
-    from airflow.sdk import Context
-
-    from airflow_provider_binlog.snapshot import Progress, SnapshotPlan, TakenSnapshot, Throttle
-    from airflow_provider_binlog.sources.binlog_source import SnapshotLock
-    from airflow_provider_binlog.sources.settings import ConnectionSettings
-
-
+_PROGRESS = "%s: %s: %s"
 _WAITS = "%s: %s: the next chunk waits: %s"
 
 
-class BinlogSnapshotOperator(EngineOperator):
+class BinlogSnapshotOperator(SnapshotArguments, EngineOperator):
     """Stage a table's rows, read with ``SELECT`` in chunks by its key, while capture continues.
 
     Nothing is written to the server and, as a rule, nothing is locked. The snapshot is visible when
@@ -62,6 +80,9 @@ class BinlogSnapshotOperator(EngineOperator):
     :param staging_path: Where the files are written, as for the extract. (templated)
     :param table: ``database.table``; what follows the first dot is the table's name. A database
         whose name has a dot is between backticks. (templated)
+    :param tables: Globs of ``database.table``, as the extract operator has them: a table that
+        matches none is refused. By default none is. (templated)
+    :param exclude: Globs of tables among them that are refused. (templated)
     :param where: A condition in SQL on the rows to read; by default all are. (templated)
     :param lock: Under ``"brief"`` all rows are read in one transaction, at a position that is exact
         because the table is locked until the transaction is open (on MariaDB without a lock,
@@ -86,51 +107,43 @@ class BinlogSnapshotOperator(EngineOperator):
         ``conf``, ``executor_memory``, ... (templated)
     """
 
-    template_fields: Sequence[str] = ("source", "staging_path", "table", "where", "chunks", "spark")
+    template_fields: Sequence[str] = (
+        "source",
+        "staging_path",
+        "table",
+        "tables",
+        "exclude",
+        "where",
+        "chunks",
+        "spark",
+    )
     template_fields_renderers = {  # noqa: RUF012
-        "source": "json",
+        **dict.fromkeys(("source", "tables", "exclude", "spark"), "json"),
         "where": "sql",
-        "spark": "json",
     }
     ui_color = "#bfe0ec"
 
     def __init__(
         self,
         *,
-        source: BinlogSource | Mapping[str, Any],
-        staging_path: str,
         table: str,
-        where: str | None = None,
-        lock: SnapshotLock = "none",
-        chunk_bytes: int | str = "64 MiB",
+        tables: Sequence[str] | None = None,
+        exclude: Sequence[str] = (),
         chunks: Mapping[str, Any] | None = None,
         max_rows_per_second: float | None = None,
-        max_threads_running: int | None = None,
-        max_replica_lag: float | None = None,
-        replica_conn_ids: Sequence[str] = (),
         limits: Limits | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.source = source
-        self.staging_path = staging_path
         self.table = table
-        self.where = where
-        self.lock = lock
-        self.chunk_bytes = chunk_bytes
+        self.tables = tables
+        self.exclude = exclude
         self.chunks = chunks
         self.max_rows_per_second = max_rows_per_second
-        self.max_threads_running = max_threads_running
-        self.max_replica_lag = max_replica_lag
-        self.replica_conn_ids = replica_conn_ids
         self.limits = limits
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Take the snapshot; see the class.
-
-        Raises:
-            AirflowFailException: A retry would fail for the same reason.
-        """
+        """Take the snapshot; see the class."""
         with fail_unless_retryable():
             if self.chunks is not None:
                 if self.check_engine():
@@ -146,19 +159,11 @@ class BinlogSnapshotOperator(EngineOperator):
         return taken
 
     def _take(self, run: str) -> dict[str, Any]:
-        # Here, so that parsing a DAG loads neither NumPy nor Arrow.
-        from airflow_provider_binlog.snapshot import take_snapshot
+        from airflow_provider_binlog.snapshot.take import take_snapshot
 
         source = read_source(self.source)
-        request = read_request(
-            source,
-            run=run,
-            name=read_table_name(self.table),
-            where=self.where,
-            lock=self.lock,
-            chunk_bytes=self.chunk_bytes,
-        )
-        request = replace(request, limits=read_limits(self.limits), throttle=self._throttle())
+        request = self.read_request(source, run, self._read_name())
+        request = replace(request, limits=read_limits(self.limits))
         on_spark = self.check_engine()
         settings = server_settings(source)
         taken = take_snapshot(
@@ -166,20 +171,20 @@ class BinlogSnapshotOperator(EngineOperator):
             Connections(settings).open,
             open_store(self.staging_path),
             read_plan=partial(self._read_on_spark, source, settings) if on_spark else None,
-            on_progress=partial(self._log_progress, source.name),
+            on_progress=partial(self.log.info, _PROGRESS, source.name, self.table),
             on_wait=partial(self.log.info, _WAITS, source.name, self.table),
         )
         return self._describe(taken, source.name)
 
-    def _describe(self, taken: TakenSnapshot, source: str) -> dict[str, Any]:
-        manifest = taken.manifest
+    def _describe(self, manifest: SnapshotManifest, source: str) -> dict[str, Any]:
+        folder = f"{self.staging_path.rstrip('/')}/{source_folder(source)}"
         self.log.info("%s: %s: %d rows", source, self.table, manifest.rows)
         return {
             "source": source,
             "staging_path": self.staging_path,
             "table": ".".join(manifest.name),
             "snapshot": manifest.id,
-            "manifest": f"{self.staging_path.rstrip('/')}/{source_folder(source)}/{taken.path}",
+            "manifest": f"{folder}/{snapshot_path(manifest.id)}",
             "rows": manifest.rows,
             "chunks": len(manifest.chunks),
             "low": manifest.low.to_json(),
@@ -187,12 +192,24 @@ class BinlogSnapshotOperator(EngineOperator):
             "is_exact": manifest.is_exact,
         }
 
+    def _read_name(self) -> TableName:
+        # Here, so that parsing a DAG loads neither NumPy nor Arrow.
+        from airflow_provider_binlog.capture.log_range import TableFilter
+
+        name = read_table_name(self.table)
+        if self.tables is not None:
+            exclude = read_globs(self.exclude, "exclude")
+            if not TableFilter(read_globs(self.tables, "tables"), exclude).matches(*name):
+                raise ConfigurationError(
+                    "the task is to read a table that is not captured", table=self.table
+                )
+        return name
+
     def _read_on_spark(
         self, source: BinlogSource, settings: ConnectionSettings, plan: SnapshotPlan
     ) -> None:
         """Read the remaining chunks of a plan on executors."""
-        from airflow_provider_binlog.executors.job import ChunkWork, Job
-        from airflow_provider_binlog.snapshot import SnapshotFiles
+        from airflow_provider_binlog.snapshot.plan import SnapshotFiles
 
         files = SnapshotFiles(open_store(self.staging_path), source.name)
         numbers = range(plan.chunk_count)
@@ -200,7 +217,7 @@ class BinlogSnapshotOperator(EngineOperator):
         if not missing:
             return
         parallelism = min(self.parallelism, len(missing))
-        throttle = self._throttle()
+        throttle = self.read_throttle()
         rows, threads = throttle.rows_per_second_max, throttle.threads_running_max
         work = ChunkWork(
             server=settings,
@@ -215,19 +232,14 @@ class BinlogSnapshotOperator(EngineOperator):
             replica_lag_max=throttle.replica_lag_max and float(throttle.replica_lag_max),
             replicas=tuple(BinlogHook(conn_id).settings for conn_id in self.replica_conn_ids),
         )
-        staging = locate(self.staging_path)
-        self.run_on_spark(
-            Job(source=source.name, staging=staging, parallelism=parallelism, work=work)
-        )
+        self.run_on_spark(source.name, work)
 
     def _read_chunks(self, chunks: Mapping[str, Any]) -> dict[str, Any]:
-        from airflow_provider_binlog.snapshot import (
-            ChunkReader,
-            SnapshotFiles,
-            complete_snapshot,
-            read_chunks,
-        )
+        from airflow_provider_binlog.snapshot.chunk import ChunkReader
+        from airflow_provider_binlog.snapshot.plan import SnapshotFiles
+        from airflow_provider_binlog.snapshot.take import complete_snapshot, read_chunks
 
+        name = self._read_name()
         source = read_source(self.source)
         files = SnapshotFiles(open_store(self.staging_path), source.name)
         id_, first, stop = read_chunk_range(chunks)
@@ -235,17 +247,22 @@ class BinlogSnapshotOperator(EngineOperator):
             Connections(server_settings(source)).open,
             files,
             read_limits(self.limits),
-            self._throttle(),
+            self.read_throttle(),
             partial(self.log.info, _WAITS, source.name, self.table),
         )
-        with _naming_shared_plan():
-            plan = files.read_plan(id_, read_table_name(self.table), self.where or None)
-            progress = read_chunks(
-                plan,
-                range(first, stop),
-                reader,
-                on_progress=partial(self._log_progress, source.name),
+        try:
+            plan = files.read_plan(id_, name, self.where or None)
+            on_progress = partial(self.log.info, _PROGRESS, source.name, self.table)
+            rows = read_chunks(plan, range(first, stop), reader, on_progress=on_progress)
+        except (ServerChangedError, TableAlteredError) as error:
+            # No retry of this task mends it: all tasks share the plan.
+            error.context["repair"] = (
+                "clear the task that shared the chunks, and those after it: it begins the snapshot "
+                "again"
             )
+            # The address may lead to the other server again.
+            error.retryable = isinstance(error, ServerChangedError)
+            raise
         # The task that reads the last chunk sees all records: a written record is visible.
         if files.is_read(plan):
             return self._describe(complete_snapshot(plan, files), source.name)
@@ -253,39 +270,185 @@ class BinlogSnapshotOperator(EngineOperator):
             "source": source.name,
             "table": self.table,
             "snapshot": id_,
-            "rows": progress.rows,
-            "chunks": progress.chunks,
+            "rows": rows,
+            "chunks": stop - first,
         }
 
-    def _throttle(self) -> Throttle:
-        return read_throttle(
-            self.max_threads_running,
-            self.max_replica_lag,
-            self.replica_conn_ids,
-            rows_per_second=self.max_rows_per_second,
-        )
 
-    def _log_progress(self, name: str, progress: Progress) -> None:
-        self.log.info(
-            "%s: %s: %d of %d chunks, %d rows",
-            name,
-            self.table,
-            progress.chunks,
-            progress.chunk_count,
-            progress.rows,
-        )
+class BinlogSnapshotPlanOperator(SnapshotArguments, RendersObjects, BaseOperator):
+    """Find the tables whose rows a lake lacks and the staged log does not have.
 
+    .. code-block:: python
 
-@contextmanager
-def _naming_shared_plan() -> Iterator[None]:
-    """Add the repair to errors that no retry of one task mends: all tasks share the plan."""
-    try:
-        yield
-    except (ServerChangedError, TableAlteredError) as error:
-        error.context["repair"] = (
-            "clear the task that shared the chunks, and those after it: it begins the snapshot "
-            "again"
+        BinlogSnapshotOperator.partial(task_id="snapshot", ...).expand_kwargs(plan.output)
+
+    These are, of the captured tables that are on the server now:
+
+    - those that no merge has seen and whose creation is not staged: they had rows before;
+    - those that are ``loading`` or ``stale`` in the lake;
+    - those whose newest snapshot is unreadable.
+
+    A table that has a snapshot which is still to be loaded is not among them, unless a merge has
+    refused that snapshot. A table that stays ``loading`` or ``stale`` whatever is read of it is
+    read again after ever longer times: each time twice as long after the first such snapshot.
+
+    Without a lake, these are all tables that match.
+
+    Returns what each of the mapped tasks reads: a whole table, ``{"table": "shop.orders"}``, or
+    some chunks of a larger one, whose snapshot is begun here: ``{"table", "chunks": {"snapshot",
+    "first", "stop"}}``. A retry returns the same, unless a table was altered. At most as many as
+    Airflow maps a task over, ``[core] max_map_length``: tasks then read more chunks each, and if
+    there are more tables, the next run returns the others.
+
+    The arguments ``where``, ``lock``, ``chunk_bytes``, ``max_threads_running``,
+    ``max_replica_lag``, ``replica_conn_ids`` and ``engine`` are those of the
+    :class:`~airflow_provider_binlog.BinlogSnapshotOperator`. A task reads eight chunks at least, or
+    a whole table; with ``engine="spark"``, each table is one task. Each search for a bound of
+    chunks waits, too.
+
+    :param source: The :class:`~airflow_provider_binlog.BinlogSource`. (templated)
+    :param staging_path: As the extract operator has it. (templated)
+    :param tables: Globs of ``database.table``: those that are captured. (templated)
+    :param exclude: Globs of tables among them that are left out. (templated)
+    :param format: As the merge operator has it. (templated)
+    :param lake: As the merge operator has it; by default no lake is read. (templated)
+    :param options: As the merge operator has it. (templated)
+    :param merge_tables: The ``tables`` of the merge operator. (templated)
+    :param merge_exclude: The ``exclude`` of the merge operator. (templated)
+    """
+
+    template_fields: Sequence[str] = (
+        *("source", "staging_path", "tables", "exclude", "format", "lake"),
+        *("options", "merge_tables", "merge_exclude", "where"),
+    )
+    template_fields_renderers = {  # noqa: RUF012
+        **dict.fromkeys(("source", "tables", "exclude", "merge_tables", "merge_exclude"), "json"),
+        "where": "sql",
+    }
+    ui_color = "#d8ecf3"
+
+    def __init__(
+        self,
+        *,
+        source: BinlogSource | Mapping[str, Any],
+        staging_path: str,
+        tables: Sequence[str],
+        format: LakeFormat = "delta",  # noqa: A002
+        lake: str | None = None,
+        exclude: Sequence[str] = (),
+        options: Mapping[str, TableOptions | Mapping[str, Any]] | None = None,
+        merge_tables: Sequence[str] = (),
+        merge_exclude: Sequence[str] = (),
+        engine: Engine = "worker",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.source = source
+        self.staging_path = staging_path
+        self.tables = tables
+        self.exclude = exclude
+        self.format = format
+        self.lake = lake
+        self.options = options
+        self.merge_tables = merge_tables
+        self.merge_exclude = merge_exclude
+        self.engine = engine
+
+    def execute(self, context: Context) -> list[dict[str, Any]]:
+        """Return what each task reads; see the class."""
+        with fail_unless_retryable():
+            source = read_source(self.source)
+            check_choice(Engine, self.engine, "engine")
+            most = max_map_length()
+            names = self._choose(source, most)
+            if self.engine == "spark" or not names:
+                return [{"table": join_table_name(name)} for name in names]
+            return self._share(source, names, most, name_run(context))
+
+    def _choose(self, source: BinlogSource, most: int) -> list[TableName]:
+        from airflow_provider_binlog.snapshot.needed import limit_tables
+
+        names = self._list_needed(source)
+        chosen = limit_tables(names, most, has_next_run=self.lake is not None)
+        shown = list(map(join_table_name, chosen))
+        self.log.info("%s: %d tables need a snapshot: %s", source.name, len(names), shown)
+        if waiting := len(names) - len(chosen):
+            self.log.warning("%s: %d of them wait for the next run", source.name, waiting)
+        return chosen
+
+    def _list_needed(self, source: BinlogSource) -> list[TableName]:
+        # Here, so that parsing a DAG loads neither NumPy nor Arrow.
+        from airflow_provider_binlog.capture.log_range import TableFilter
+        from airflow_provider_binlog.operators.needed_tables import NO_TABLE, NeededTables
+
+        # It refuses globs that can match no table.
+        TableFilter(read_globs(self.tables, "tables"), read_globs(self.exclude, "exclude"))
+        tables = NeededTables(
+            source=source,
+            staging_path=self.staging_path,
+            tables=self.tables,
+            format=self.format,
+            lake=self.lake,
+            exclude=self.exclude,
+            options=self.options,
+            merge_tables=self.merge_tables,
+            merge_exclude=self.merge_exclude,
         )
-        # The address may lead to the other server again.
-        error.retryable = isinstance(error, ServerChangedError)
-        raise
+        readable, refused = tables.list_on_server()
+        if refused:
+            self.log.warning(
+                "%s: sequences, and tables WITH SYSTEM VERSIONING, are not loaded, and quarantined "
+                "once they change: leave them out with exclude (tables=%s)",
+                source.name,
+                ", ".join(map(join_table_name, refused)),
+            )
+        if not readable:
+            self.log.warning("%s: %s", source.name, NO_TABLE)
+        needed, later = tables.find_needed(readable)
+        for name, time in later.items():
+            self.log.warning(
+                "%s: %s is not read again before %s, because its snapshots did not help: the "
+                "merge reports why",
+                source.name,
+                ".".join(name),
+                f"{time:%Y-%m-%d %H:%M:%S} UTC",
+            )
+        return needed
+
+    def _share(
+        self, source: BinlogSource, names: Sequence[TableName], tasks_max: int, run: str
+    ) -> list[dict[str, Any]]:
+        """Return the arguments of the mapped tasks; the snapshots of large tables are begun."""
+        from airflow_provider_binlog.snapshot.take import plan_tables, share_chunks
+
+        request = self.read_request(source, run, names[0])
+        planned = plan_tables(
+            [replace(request, name=name) for name in names],
+            Connections(server_settings(source)).open,
+            open_store(self.staging_path),
+            on_wait=self._log_wait,
+        )
+        plans: dict[int, SnapshotPlan] = {}
+        for number, plan in enumerate(planned):
+            text = ".".join(names[number])
+            if isinstance(plan, BinlogError):
+                self.log.warning(
+                    "%s is left to one task, because its snapshot cannot be begun: %s", text, plan
+                )
+            elif plan is not None:
+                self.log.info("%s: %d chunks", text, plan.chunk_count)
+                plans[number] = plan
+        counts = [
+            plans[number].chunk_count if number in plans else 1 for number in range(len(names))
+        ]
+        shared: list[dict[str, Any]] = []
+        for number, first, stop in share_chunks(counts, tasks_max):
+            arguments: dict[str, Any] = {"table": join_table_name(names[number])}
+            if number in plans:
+                chunks = {"snapshot": plans[number].id, "first": first, "stop": stop}
+                arguments["chunks"] = chunks
+            shared.append(arguments)
+        return shared
+
+    def _log_wait(self, name: TableName, reason: str) -> None:
+        self.log.info("%s: the next bound waits: %s", ".".join(name), reason)

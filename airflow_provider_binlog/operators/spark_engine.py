@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from inspect import signature
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException
 
-from airflow_provider_binlog.errors import MALFORMED, ConfigurationError, SparkJobError
-from airflow_provider_binlog.executors.job import JobReport
+from airflow_provider_binlog.errors import ConfigurationError, ManifestError, SparkJobError
+from airflow_provider_binlog.executors.job import ChunkWork, Job, JobReport, Outcome, SubRangeWork
 from airflow_provider_binlog.hooks.binlog import find_environment
+from airflow_provider_binlog.hooks.object_storage import locate
 from airflow_provider_binlog.hooks.tasks import RendersObjects
-from airflow_provider_binlog.sources.binlog_source import Engine, check_choice
+from airflow_provider_binlog.sources.binlog_source import BinlogSource, Engine, check_choice
 from airflow_provider_binlog.spark.job.options import pack
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
-
-    from airflow_provider_binlog.executors.job import Job, Outcome
-
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 _ROOMS = (
@@ -37,24 +32,24 @@ APPLICATION = _PACKAGE / "executors" / "application.py"
 
 
 class EngineOperator(RendersObjects, BaseOperator):
-    """Base of the tasks that read by themselves, or let Spark's executors read.
+    """Task that reads by itself, or lets Spark's executors read.
 
-    :param engine: ``"worker"``: the task reads. ``"spark"``: it submits an application whose tasks
-        read.
-    :param parallelism: With ``engine="spark"``, how many of its tasks read at the same time.
-    :param spark: With ``engine="spark"``, arguments of a SparkSubmitOperator: ``conn_id``,
-        ``conf``, ``executor_memory``, ... (templated)
+    `BinlogSnapshotOperator` describes the arguments.
     """
 
     def __init__(
         self,
         *,
+        source: BinlogSource | Mapping[str, Any],
+        staging_path: str,
         engine: Engine = "worker",
         parallelism: int = 4,
         spark: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        self.source = source
+        self.staging_path = staging_path
         self.engine = engine
         self.parallelism = parallelism
         self.spark = spark
@@ -66,11 +61,7 @@ class EngineOperator(RendersObjects, BaseOperator):
             self._submitting.on_kill()
 
     def check_engine(self) -> bool:
-        """Return whether Spark's executors read.
-
-        Raises:
-            ConfigurationError: An argument cannot be used as given.
-        """
+        """Return whether Spark's executors read."""
         check_choice(Engine, self.engine, "engine")
         if type(self.parallelism) is not int or self.parallelism < 1:
             raise ConfigurationError(
@@ -82,15 +73,16 @@ class EngineOperator(RendersObjects, BaseOperator):
             raise ConfigurationError('the arguments in `spark` are those of engine="spark"')
         return False
 
-    def run_on_spark(self, job: Job) -> Sequence[Outcome]:
+    def run_on_spark(self, source: str, work: ChunkWork | SubRangeWork) -> Sequence[Outcome]:
         """Submit a job, wait for its end, and return the outcomes of its tasks.
 
         Raises:
-            BinlogError: A task failed on its executor.
-            SparkJobError: Spark failed.
-            ConfigurationError: The Spark connection does not exist, or an argument in `spark`
-                cannot be used as given.
+            BinlogError: A task failed on its executor, or Spark did.
+            ConfigurationError: There is no such connection, or an argument in `spark` is unknown.
         """
+        parallelism = min(self.parallelism, len(work.numbers))
+        staging = locate(self.staging_path)
+        job = Job(source=source, staging=staging, parallelism=parallelism, work=work)
         with TemporaryDirectory(prefix="binlog-read-") as folder:
             file, report = Path(folder) / "job.json", Path(folder) / "report.json"
             hook = self._hook(str(build_py_files(folder)), ["--job", file, "--report", report])
@@ -107,9 +99,6 @@ class EngineOperator(RendersObjects, BaseOperator):
         return ended.outcomes
 
     def _hook(self, py_files: str, arguments: Sequence[Any]) -> SparkSubmitHook:
-        # Here: most DAGs submit nothing to executors.
-        from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
-
         given = {"conn_id": "spark_default", "name": "binlog-read", **(self.spark or {})}
         if given.pop("deploy_mode", "client") != "client":
             raise ConfigurationError(
@@ -135,14 +124,9 @@ class EngineOperator(RendersObjects, BaseOperator):
 
 
 def _read_report(file: Path) -> JobReport:
-    """Return the report of an application.
-
-    Raises:
-        SparkJobError: The application ended before it wrote one.
-    """
     try:
         return JobReport.decode(file.read_bytes())
-    except (OSError, *MALFORMED) as error:
+    except (OSError, ManifestError) as error:
         raise _spark_failed() from error
 
 

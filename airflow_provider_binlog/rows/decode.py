@@ -1,7 +1,6 @@
-"""Rows events in, columns out: the path of every row image.
+"""Rows events in, columns out, in groups whose vectors stay in the processor's cache.
 
-Events are decoded in groups of about `GROUP_BYTES`, so that the vectors of one group stay in the
-processor's cache; what comes out does not depend on where groups end.
+The decoded rows do not depend on where groups end.
 
 Source: mysql-server libs/mysql/binlog/event/rows_event.h, Rows_event; sql/log_event.cc,
 Rows_log_event::do_apply_event.
@@ -9,32 +8,30 @@ Rows_log_event::do_apply_event.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 
+from airflow_provider_binlog.blocks.block import EventBlock
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.errors import BinlogError, FormatError, TruncatedError
 from airflow_provider_binlog.rows.images.headers import (
     UPDATE_PREIMAGE,
-    ColumnSets,
-    RowsHeaders,
-    bits_of,
     parse_headers,
 )
+from airflow_provider_binlog.rows.images.located import Images
 from airflow_provider_binlog.rows.images.partial import RowImages
-from airflow_provider_binlog.rows.layout import convert_columns
-from airflow_provider_binlog.rows.values import OFFSET_MAX, OVERREAD_BYTES, Array, Memory, batches
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from airflow_provider_binlog.blocks.block import EventBlock
-    from airflow_provider_binlog.rows.images.located import Images, Rows
-    from airflow_provider_binlog.rows.layout import RowLayout
-    from airflow_provider_binlog.rows.values import Int64Array
+from airflow_provider_binlog.rows.layout import RowLayout, convert_columns
+from airflow_provider_binlog.rows.values import (
+    OFFSET_MAX,
+    OVERREAD_BYTES,
+    Array,
+    Memory,
+    Rows,
+    batches,
+)
 
 
 @dataclass(frozen=True)
@@ -62,7 +59,7 @@ class RowsEvents:
         return cls(data=block.data, start=start, end=end, type=block.type[events])
 
     def __len__(self) -> int:
-        """How many events there are."""
+        """Count the events."""
         return len(self.start)
 
     def slice(self, first: int, last: int) -> RowsEvents:
@@ -82,9 +79,8 @@ take more than in the log: see `Plan.growth`."""
 # Of more bytes a row, rows are read one by one: what they hold is then not copied.
 _LARGE_ROW_BYTES = 1 << 20
 
-# So many times the rows that are decoded together may be located together: to locate a row takes
-# less room than its values, and how many rows there are is known then.
-_WALKED_TOGETHER = 4
+# So many times the rows that are decoded together are located together: that takes less room.
+_LOCATED_TOGETHER = 4
 
 
 @dataclass(frozen=True)
@@ -96,14 +92,12 @@ class DecodedRows:
         event: int32; index of each row's event.
         offset: int64; where the row's image begins, in bytes from the start of its event.
         change: uint8; 0 insert, 1 update_preimage, 2 update_postimage, 3 delete.
-        image: int32; number of the set of columns that the row holds. That of an update_postimage
-            is completed from its before-image: what it left out did not change.
+        image: int32; number of the set of columns that the row holds, an update_postimage with what
+            its before-image has: what it left out did not change.
         images: The sets, as indexes of columns in the table's order; 0 is all columns, the others
-            come as their rows do. Columns outside its set are absent from a row, and NULL in
-            `columns`.
-        unrepresentable: By column, values that no lake type holds and that are NULL here; columns
-            without any are left out.
-        invalid_text: By column, values in which U+FFFD replaces invalid byte sequences.
+            come as their rows do. Columns outside a row's set are NULL in `columns`.
+        unrepresentable: By column, how many values no lake type holds: they are NULL here.
+        invalid_text: By column, in how many values U+FFFD replaces invalid byte sequences.
     """
 
     columns: list[Array]
@@ -116,7 +110,7 @@ class DecodedRows:
     invalid_text: dict[str, int] = field(default_factory=dict)
 
     def __len__(self) -> int:
-        """How many rows there are."""
+        """Count the rows."""
         return len(self.event)
 
 
@@ -138,7 +132,7 @@ def decode_pieces(
         UnsupportedError: The values of a column exceed 2 GiB, or a JSON column holds differences
             to a document that was not logged.
     """
-    for first, last in _groups(layout, events):
+    for first, last in _groups(layout, events, rows_max):
         try:
             yield from _decode_group(
                 layout, events.slice(first, last), first, before_images, rows_max
@@ -155,15 +149,19 @@ def _add_context(error: BinlogError, layout: RowLayout, first: int) -> None:
     error.context = {"table": f"{layout.database}.{layout.table}", **error.context}
 
 
-def _groups(layout: RowLayout, events: RowsEvents) -> Iterator[tuple[int, int]]:
+def _groups(layout: RowLayout, events: RowsEvents, rows_max: int) -> Iterator[tuple[int, int]]:
     """Yield ranges of events, each of about `GROUP_BYTES` and in less than 2 GiB of memory.
 
-    They are smaller for a table whose values grow when read: see `READ_BYTES`.
+    They are smaller for a table whose values grow when read, see `READ_BYTES`, or whose images may
+    be so short that there are too many.
     """
     if not len(events):
         return
     growth = max(column.plan.growth for column in layout.columns)
-    group_bytes = min(GROUP_BYTES, READ_BYTES // growth)
+    sizes = (0 if c.nullable else c.plan.size or c.plan.prefix for c in layout.columns)
+    least_image = sum(sizes, start=layout.route.null_bytes)
+    rows_bytes = _LOCATED_TOGETHER * rows_max * least_image
+    group_bytes = min(GROUP_BYTES, READ_BYTES // growth, rows_bytes)
     upto = np.cumsum(events.end - events.start)
     first = 0
     while first < len(events):
@@ -178,8 +176,12 @@ def _groups(layout: RowLayout, events: RowsEvents) -> Iterator[tuple[int, int]]:
 
 
 def _decode_group(
-    layout: RowLayout, events: RowsEvents, first: int, before_images: BeforeImages, rows_max: int
+    layout: RowLayout, events: RowsEvents, before: int, before_images: BeforeImages, rows_max: int
 ) -> Iterator[tuple[int, int, DecodedRows]]:
+    """Yield the rows of `rows_max` images at most, or of one event, each with its events' range.
+
+    Those of large images are yielded one by one; `before` events are before these.
+    """
     base, stop = int(events.start[0]), int(events.end[-1])
     if not (np.diff(events.start) > 0).all() or (events.end < events.start).any():
         raise FormatError("events are not in log order")
@@ -187,83 +189,25 @@ def _decode_group(
     memory = Memory(events.data[base:], stop - base + 1)
     start, end = events.start - base, events.end - base
     headers = parse_headers(memory, start, end, events.type, layout.width)
-    for begin, stop_event in _slices(layout, headers, end - start, rows_max * _WALKED_TOGETHER):
-        part = slice(begin, stop_event)
-        piece = _Piece(
-            memory, headers.slice(begin, stop_event), start[part], end[part], first + begin
-        )
-        try:
-            for own, last, rows in _decode_piece(layout, piece, before_images, rows_max):
-                yield piece.first + own, piece.first + last, rows
-        except BinlogError as error:
-            if isinstance(event := error.context.get("event"), int):
-                error.context["event"] = event + begin
-            raise
-
-
-@dataclass(frozen=True)
-class _Piece:
-    """Some events that are decoded together.
-
-    Attributes:
-        memory: The bytes they are in.
-        headers: Their headers.
-        start, end: Where each begins, and where its last image ends.
-        first: How many events are before them.
-    """
-
-    memory: Memory
-    headers: RowsHeaders
-    start: Int64Array
-    end: Int64Array
-    first: int
-
-
-def _least_image(layout: RowLayout, headers: RowsHeaders) -> int:
-    """Return the bytes of the shortest image that these events may hold."""
-    sizes = np.zeros(layout.width, dtype=np.int64)
-    for index, column in enumerate(layout.columns):
-        sizes[index] = 0 if column.nullable else column.plan.size or column.plan.prefix
-    sets = headers.sets or ColumnSets.whole(len(sizes), 1)
-    held = bits_of(sets.sets, len(sizes))
-    least = (held.sum(axis=1) + 7) // 8 + held @ sizes
-    return max(1, int(least.min()))
-
-
-def _slices(
-    layout: RowLayout, headers: RowsHeaders, sizes: Int64Array, rows_max: int
-) -> Iterator[tuple[int, int]]:
-    """Yield ranges of events of these sizes, each of `rows_max` rows at most, or of one event."""
-    if int(sizes.sum()) <= rows_max:
-        return iter([(0, len(sizes))])  # few bytes, were every one of them a row
-    return batches(sizes, rows_max * _least_image(layout, headers))
-
-
-def _decode_piece(
-    layout: RowLayout, piece: _Piece, before_images: BeforeImages, rows_max: int
-) -> Iterator[tuple[int, int, DecodedRows]]:
-    """Yield the rows of `rows_max` images at most, or of one event, each with its events' range.
-
-    Those of large images are yielded one by one.
-    """
-    row_images = RowImages(layout, piece.memory, piece.headers, piece.end)
-    _check_pairs(row_images.images, piece.headers.paired)
-    counts = np.bincount(row_images.images.event, minlength=len(piece.end))
+    row_images = RowImages(layout, memory, headers, end)
+    _check_pairs(row_images.images, headers.paired)
+    counts = np.bincount(row_images.images.event, minlength=len(end))
     bounds = np.append(0, np.cumsum(counts))
     for first, last in batches(counts, rows_max):
         begin, stop = int(bounds[first]), int(bounds[last])
         # Without what is between the events: that is not the same in other blocks.
-        size = int((piece.end[first:last] - piece.start[first:last]).sum())
+        size = int((end[first:last] - start[first:last]).sum())
         count = 1 if size > _LARGE_ROW_BYTES * (stop - begin) else max(1, stop - begin)
         for at in range(begin, max(stop, begin + 1), count):
-            rows = slice(at, min(at + count, stop))
-            yield first, last, _decode_rows(layout, piece, row_images, rows, before_images)
+            some = slice(at, min(at + count, stop))
+            rows = _decode_rows(layout, row_images, start, some, before_images)
+            yield before + first, before + last, replace(rows, event=rows.event + np.int32(before))
 
 
 def _decode_rows(
     layout: RowLayout,
-    piece: _Piece,
     row_images: RowImages,
+    start: npt.NDArray[np.int64],
     some: slice,
     before_images: BeforeImages,
 ) -> DecodedRows:
@@ -277,8 +221,8 @@ def _decode_rows(
     image, images = row_images.number_sets(rows)
     return DecodedRows(
         columns=converted.columns,
-        event=(event + piece.first).astype(np.int32),
-        offset=row_images.images.begin[rows] - piece.start[event],
+        event=event.astype(np.int32),
+        offset=row_images.images.begin[rows] - start[event],
         change=row_images.change[rows],
         image=image,
         images=images,

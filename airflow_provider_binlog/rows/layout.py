@@ -5,29 +5,23 @@ Source: mysql-server libs/mysql/binlog/event/rows_event.h, Table_map_event (meta
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from airflow_provider_binlog.binlog.column_types import mysql_type
-from airflow_provider_binlog.blocks.arrays import numbers_of, of_numbers
+from airflow_provider_binlog.binlog.events.table_map import TableMap, TableMapColumn
+from airflow_provider_binlog.blocks.arrays import of_numbers
 from airflow_provider_binlog.changes import DEFAULT_POLICIES, Policies, ZeroDates
 from airflow_provider_binlog.errors import BinlogError, FormatError, UnsupportedError
 from airflow_provider_binlog.rows.images.located import Route, compile_route
 from airflow_provider_binlog.rows.types import numbers
 from airflow_provider_binlog.rows.types.registry import column_charset, plan_column
-from airflow_provider_binlog.rows.values import array_of
-from airflow_provider_binlog.schema import Field
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from airflow_provider_binlog.binlog.events.table_map import TableMap, TableMapColumn
-    from airflow_provider_binlog.rows.values import Array, Int64Array, Plan, Values
-    from airflow_provider_binlog.schema import Default
+from airflow_provider_binlog.rows.values import Array, Int64Array, Plan, Values
+from airflow_provider_binlog.schema import Default, Field
 
 _HIDDEN_PLAN = numbers.integer_plan(8, unsigned=True)
 
@@ -71,25 +65,25 @@ class RowLayout:
         schema: The columns as decoded: all nullable, since unrepresentable values are NULL.
         fields: The columns, with ids that count from 1 in the table's order.
         policies: How values are staged that no lake type holds.
-        hidden: How many more columns row images have: see `TableMap`.
+        hidden: Number of further columns in row images: see `TableMap`.
         allows_missing: Whether an update may lack the value of a generated column that it changed.
     """
 
-    database: str
-    table: str
     columns: tuple[ColumnLayout, ...]
-    key: tuple[int, ...]
-    named: bool
     route: Route
     schema: pa.Schema
     fields: tuple[Field, ...]
-    policies: Policies = DEFAULT_POLICIES
-    hidden: int = 0
-    allows_missing: bool = False
+    policies: Policies
+    hidden: int
+    allows_missing: bool
+    database: str = ""
+    table: str = ""
+    key: tuple[int, ...] = ()
+    named: bool = False
 
     @property
     def width(self) -> int:
-        """How many columns row images have."""
+        """Number of columns in row images."""
         return len(self.columns) + self.hidden
 
     @property
@@ -108,8 +102,7 @@ def compile_layout(
 
     With `allow_missing_metadata` a column whose metadata is not in the log is read all the same:
     integers of unknown signedness as signed, ENUM and SET without values as numbers, and what may
-    be text as text if it is UTF-8. Images are read though they lack generated columns. Columns
-    without a name are `@1`, `@2` ... in either case.
+    be text as text if it is UTF-8. Images are read though they lack generated columns.
 
     Raises:
         FormatError: The table map describes no table.
@@ -121,51 +114,32 @@ def compile_layout(
     if not table_map.columns:
         raise FormatError("a table without columns", table=_full_name(table_map))
     try:
-        compiled = _compile_columns(
+        layout = _compile_columns(
             table_map.columns,
             table_map.hidden,
             policies,
-            allow_missing_metadata=allow_missing_metadata,
+            allows_missing=allow_missing_metadata,
         )
     except BinlogError as error:
         column = error.context.pop("column")
         error.context |= {"table": _full_name(table_map), "column": column}
         raise
-    return RowLayout(
+    return replace(
+        layout,
         database=table_map.database,
         table=table_map.table,
-        columns=compiled.columns,
         key=tuple(index for index, _prefix in table_map.primary_key or ()),
         named=table_map.has_names,
-        route=compiled.route,
-        schema=compiled.schema,
-        fields=compiled.fields,
-        policies=policies,
-        hidden=table_map.hidden,
-        allows_missing=allow_missing_metadata,
     )
-
-
-class _Compiled(NamedTuple):
-    """The columns of a table; the attributes are those of `RowLayout`."""
-
-    columns: tuple[ColumnLayout, ...]
-    route: Route
-    schema: pa.Schema
-    fields: tuple[Field, ...]
 
 
 @lru_cache(maxsize=64)
 def _compile_columns(
-    logged: tuple[TableMapColumn, ...],
-    hidden: int,
-    policies: Policies,
-    *,
-    allow_missing_metadata: bool,
-) -> _Compiled:
-    """Compile columns; kept, because many tables may have the same ones."""
+    logged: tuple[TableMapColumn, ...], hidden: int, policies: Policies, *, allows_missing: bool
+) -> RowLayout:
+    """Compile the columns of some table; kept, because many tables may have the same ones."""
     columns = tuple(
-        _compile_column(column, index, policies, allow_missing_metadata=allow_missing_metadata)
+        _compile_column(column, index, policies, allow_missing_metadata=allows_missing)
         for index, column in enumerate(logged)
     )
     fields = tuple(
@@ -183,9 +157,16 @@ def _compile_columns(
         )
         for number, column in enumerate(columns, start=1)
     )
-    schema = pa.schema([pa.field(column.name, column.arrow_type) for column in columns])
     plans = [column.plan for column in columns] + hidden * [_HIDDEN_PLAN]
-    return _Compiled(columns, compile_route(plans), schema, fields)
+    return RowLayout(
+        columns=columns,
+        route=compile_route(plans),
+        schema=pa.schema([pa.field(column.name, column.arrow_type) for column in columns]),
+        fields=fields,
+        policies=policies,
+        hidden=hidden,
+        allows_missing=allows_missing,
+    )
 
 
 def _default(column: ColumnLayout) -> Default | None:
@@ -233,9 +214,7 @@ class Converted:
 def convert_columns(
     layout: RowLayout, located: Iterable[tuple[int, Values]], event: Int64Array
 ) -> Converted:
-    """Return the columns of rows of these events; a column that was not located is NULL.
-
-    `event` is the index of each row's event.
+    """Return the columns of rows; `event`: index of each row's event. Absent columns are NULL.
 
     Raises:
         FormatError: A value breaks the format; names the column and the event.
@@ -320,11 +299,6 @@ def _few_present(column: ColumnLayout, values: Values) -> Int64Array | None:
 
 def _among_nulls(array: Array, present: Int64Array, values: Values) -> Array:
     """Return an array where its values are `present`, and NULL everywhere else."""
-    kind = array.type
-    if pa.types.is_primitive(kind) and kind.bit_width > 1 and not array.null_count:
-        numbers = np.zeros(len(values), dtype=f"<u{kind.bit_width // 8}")
-        numbers[present] = numbers_of(array.view(str(numbers.dtype)))
-        return array_of(kind, numbers, values.null)
     index = np.zeros(len(values), dtype=np.int32)
     index[present] = np.arange(len(present))
     return array.take(of_numbers(index, values.null))

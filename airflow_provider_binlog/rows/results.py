@@ -2,10 +2,9 @@
 
     row: | NULL bits, the first one for column 0 at bit 2 | values that are not NULL, no gaps |
 
-A row is a packet of its own, so that one vector of cursors walks all rows of a block together,
-column after column. What the rows become is what the log's rows of the same table become: every
-column has the type, the conversions and the policies of its `ColumnLayout`; what a result set
-writes otherwise than the log is read as `types/registry.py` says.
+One vector of cursors walks all rows of a block together, column after column. Every column has the
+type, the conversions and the policies of its `ColumnLayout`; what a result set writes otherwise
+than the log is read as `types/registry.py` says.
 
 The session that selects has `character_set_results=NULL`, so that text comes in the column's
 character set, as in the log, and `time_zone='+00:00'`.
@@ -16,24 +15,17 @@ reference manual, 12.4 Connection Character Sets and Collations.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from airflow_provider_binlog.errors import BinlogError, FormatError, TruncatedError
 from airflow_provider_binlog.names import quote_identifier
-from airflow_provider_binlog.rows.layout import Converted, convert_columns
-from airflow_provider_binlog.rows.types.registry import Form, form_of, plan_result, readers_of
-from airflow_provider_binlog.rows.values import Memory, Values
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    import numpy.typing as npt
-
-    from airflow_provider_binlog.rows.layout import ColumnLayout, RowLayout
-    from airflow_provider_binlog.rows.values import Int64Array
+from airflow_provider_binlog.rows.layout import Converted, RowLayout, convert_columns
+from airflow_provider_binlog.rows.types.registry import plan_result, readers_of, sent_bytes
+from airflow_provider_binlog.rows.values import Int64Array, Memory, Values
 
 # The first bits of the NULL bits stand for no column.
 _NULL_BITS_BEFORE = 2
@@ -46,24 +38,24 @@ class ResultLayout:
 
     Attributes:
         rows: The columns, each with the plan by which its value in a result set is read.
-        forms: How each is sent.
+        sizes: Bytes of each one's values, 0 where a length precedes a value.
         expressions: What is selected, one per column.
     """
 
     rows: RowLayout
-    forms: tuple[Form, ...]
+    sizes: tuple[int, ...]
     expressions: tuple[str, ...]
 
     def check_types(self, type_codes: Sequence[int]) -> None:
         """Refuse a result set whose columns are not of these types.
 
         Raises:
-            FormatError: A column is not sent in a form in which it can be read.
+            FormatError: A column is not sent in the width in which it can be read.
         """
-        if len(type_codes) != len(self.forms):
+        if len(type_codes) != len(self.sizes):
             raise FormatError("a result set has other columns than were selected")
-        for column, form, code in zip(self.rows.columns, self.forms, type_codes, strict=True):
-            if form_of(code) != form:
+        for column, size, code in zip(self.rows.columns, self.sizes, type_codes, strict=True):
+            if sent_bytes(code) != size:
                 raise FormatError(
                     "the server sends a column as another type than it has",
                     column=column.name,
@@ -73,17 +65,14 @@ class ResultLayout:
     def decode(self, data: npt.NDArray[np.uint8], start: Int64Array, stop: Int64Array) -> Converted:
         """Return the columns of some rows, of the types that the table's rows in the log have.
 
-        Args:
-            data: Bytes with some to spare before the rows and after them.
-            start: Where each row begins, at its NULL bits.
-            stop: Where each row ends.
+        `start` and `stop` say where in `data` each row begins, at its NULL bits, and ends.
 
         Raises:
             FormatError: A row breaks the format.
             UnsupportedError: A zero or invalid date is refused.
         """
         memory = Memory(data, int(stop[-1]) if len(stop) else 0)
-        located = locate_columns(self.forms, memory, start, stop)
+        located = locate_columns(self.sizes, memory, start, stop)
         try:
             return convert_columns(self.rows, located, np.arange(len(start)))
         except BinlogError as error:
@@ -100,41 +89,33 @@ def compile_results(layout: RowLayout) -> ResultLayout:
     )
     return ResultLayout(
         replace(layout, columns=columns),
-        tuple(readers_of(column.logged).form for column in columns),
-        tuple(_expression(column) for column in columns),
+        tuple(readers_of(column.logged).sent for column in columns),
+        tuple(
+            readers_of(column.logged).select(quote_identifier(column.name), column.logged)
+            for column in columns
+        ),
     )
 
 
-def _expression(column: ColumnLayout) -> str:
-    return readers_of(column.logged).select(quote_identifier(column.name), column.logged)
-
-
 def locate_columns(
-    forms: Sequence[Form], memory: Memory, start: Int64Array, stop: Int64Array
+    sizes: Sequence[int], memory: Memory, start: Int64Array, stop: Int64Array
 ) -> Iterator[tuple[int, Values]]:
-    """Yield each column, and where its values are.
-
-    Args:
-        forms: One per column.
-        memory: The rows.
-        start: Where each row begins, at its NULL bits.
-        stop: Where each row ends.
+    """Yield each column, and where its values are; `start` is where the NULL bits of a row are.
 
     Raises:
         TruncatedError: A row ends inside a value.
         FormatError: A row does not end with its last value.
     """
-    nulls = _NullBits(memory, start, len(forms))
+    nulls = _NullBits(memory, start, len(sizes))
     cursor = start + nulls.size
-    for index, form in enumerate(forms):
+    for index, size in enumerate(sizes):
         null = nulls.of(index)
-        if form.size:
+        if size:
             values = Values(memory, cursor, None, null)
-            cursor = cursor + (form.size if null is None else form.size * ~null)
+            cursor = cursor + (size if null is None else size * ~null)
         else:
-            read = _bytes_before if form.byte else _integers_before
             _check(cursor, stop)
-            offset, length = read(memory, cursor, null)
+            offset, length = _lengths_before(memory, cursor, null)
             if int(length.min(initial=0)) < 0 or (length > stop - offset).any():
                 raise TruncatedError("a row of a result set ends inside a value")
             values = Values(memory, offset, length, null)
@@ -166,18 +147,7 @@ class _NullBits:
         return (self._bytes[number] >> bit & 1).astype(np.bool_)
 
 
-def _bytes_before(
-    memory: Memory, cursor: Int64Array, null: npt.NDArray[np.bool_] | None
-) -> tuple[Int64Array, Int64Array]:
-    """Return where the values begin whose length is a byte, and their lengths."""
-    length = memory.u1.take(cursor).astype(np.int64)
-    if null is None:
-        return cursor + 1, length
-    length[null] = 0
-    return cursor + ~null, length
-
-
-def _integers_before(
+def _lengths_before(
     memory: Memory, cursor: Int64Array, null: npt.NDArray[np.bool_] | None
 ) -> tuple[Int64Array, Int64Array]:
     """Return where the values begin whose length is a length-encoded integer, and their lengths."""

@@ -1,11 +1,8 @@
 """The values of one column, located but not yet read, and how a column's bytes become Arrow.
 
-A `Memory` can be read at any offset as an integer of any width, many offsets at once:
-
-    u4[offsets]    the little-endian uint32 that starts at each offset
-
-Overlapping views cost nothing: item `i` is the integer that starts at byte `i`, whatever its
-alignment. Index them with `view[offsets]`; `take` would copy the whole view first.
+A `Memory` can be read at any offset as an integer of any width, many offsets at once: item `i` of a
+view is the integer that starts at byte `i`. Index views with `view[offsets]`; `take` would copy the
+whole view first.
 
 Source: numpy, ndarray(strides=(1,)); Arrow columnar format, variable-size binary layout, validity
 bitmaps.
@@ -13,17 +10,15 @@ bitmaps.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from airflow_provider_binlog.blocks.arrays import of_numbers, unaligned_view
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
 
 OVERREAD_BYTES = 48
 """Bytes after a memory's end that may be read, without meaning: the widest value of fixed size, a
@@ -33,6 +28,9 @@ WORD_MASK = np.array([(1 << 8 * size) - 1 for size in range(9)], dtype=np.uint64
 """`WORD_MASK[k]` keeps the first `k` bytes of a little-endian 64-bit word."""
 
 Int64Array = npt.NDArray[np.int64]
+
+Rows: TypeAlias = "Int64Array | slice"
+"""Indexes of images or values, rising."""
 
 
 def batches(sizes: Int64Array, size_max: int) -> Iterator[tuple[int, int]]:
@@ -81,14 +79,6 @@ class Memory:
             words.byteswap(inplace=True)
         return words.view(f"<{kind[1:]}")
 
-    def read_apart(self, kind: str, first: int, apart: int, count: int) -> npt.NDArray[Any]:
-        """Return so many numbers of a type, the first at an offset, each so many bytes after it.
-
-        That takes an eighth of the time of `read`, and may read as many bytes after the end.
-        """
-        there = np.ndarray((count,), kind, self.u1.data, first, (apart,))
-        return there.astype(f"<{kind[1:]}")
-
     def pack(self, begin: Int64Array, size: int) -> Memory:
         """Return a copy of `size` bytes from each of these offsets, end to end."""
         rows = np.zeros(len(begin) + -(-OVERREAD_BYTES // size), dtype=np.int64)
@@ -110,9 +100,6 @@ Array: TypeAlias = "pa.Array[Any]"
 OFFSET_MAX = 2**31 - 1
 """Arrow's binary and string arrays hold at most this many bytes."""
 
-# A vector of so many words is 128 KiB.
-_CACHED_VALUES = 16_384
-
 
 @dataclass(frozen=True)
 class Values:
@@ -120,12 +107,11 @@ class Values:
 
     Attributes:
         memory: The bytes they are in.
-        offset: Where each value begins, after its length prefix. As a rule rising, but two rows may
-            share a value, or have theirs after all others. A NULL has an offset too, which may be
-            read, without meaning.
+        offset: Where each value begins, after its length prefix; two rows may share a value. That
+            of a NULL may be read, without meaning.
         length: Bytes of each value, 0 for NULL; None where all have one fixed width.
         null: True for NULL; None where there is none.
-        apart: Bytes from each value to the next one, where that is known to be always as many.
+        apart: Bytes from each value to the next one; 0 where that is not known.
     """
 
     memory: Memory
@@ -135,7 +121,7 @@ class Values:
     apart: int = 0
 
     def __len__(self) -> int:
-        """How many rows there are."""
+        """Count the rows."""
         return len(self.offset)
 
     @property
@@ -161,7 +147,10 @@ class Values:
         A copy. They may reach beyond the values, and then say nothing there.
         """
         if self.apart and len(self):
-            return self.memory.read_apart(kind, int(self.offset[0]) + after, self.apart, len(self))
+            # In an eighth of the time; as many bytes may be read after the end.
+            first, buffer = int(self.offset[0]) + after, self.memory.u1.data
+            stored = np.ndarray((len(self),), kind, buffer, first, (self.apart,))
+            return stored.astype(f"<{kind[1:]}")
         return self.memory.read(kind, self.offset + after if after else self.offset)
 
 
@@ -188,8 +177,7 @@ class Plan:
         size: Bytes of a value of fixed width.
         prefix: Bytes of the length before a value of variable width; 0: the width is fixed.
         repair: Reads values that `convert` refuses with a FormatError; None: the error stays.
-        growth: How many times the bytes that values take in the log they may take when read, where
-            it is more than a few times.
+        growth: How many times as many bytes values may take when read, where that is many.
     """
 
     arrow_type: pa.DataType
@@ -200,19 +188,10 @@ class Plan:
     growth: int = 1
 
 
-def cached_slices(count: int) -> Iterator[slice]:
-    """Yield slices of so many values whose vectors stay in the processor's cache, in order."""
-    for first in range(0, count, _CACHED_VALUES):
-        yield slice(first, min(first + _CACHED_VALUES, count))
-
-
 def array_of(
     data_type: pa.DataType, numbers: npt.NDArray[Any], null: npt.NDArray[np.bool_] | None
 ) -> Array:
-    """Return an Arrow array over the memory of `numbers`, which stay its owner's to leave alone.
-
-    `numbers` holds the type's fixed-width values, 16 bytes per decimal.
-    """
+    """Return an Arrow array over the memory of fixed-width values, 16 bytes per decimal."""
     count = numbers.nbytes // (data_type.bit_width // 8)
     return pa.Array.from_buffers(data_type, count, [validity(null), buffer_of(numbers)])
 
@@ -323,10 +302,8 @@ def to_offsets(sizes: npt.ArrayLike) -> npt.NDArray[np.int32]:
 def gather_bytes(values: Values) -> Bytes:
     """Return the values' bytes end to end: copied, but for a single value.
 
-    The values of a column lie apart, so the memory reads as an Arrow array of value, gap, value,
-    gap ..., of which Arrow takes every other entry. That is a third of the time that building
-    string views costs. Values that are not in order make gaps of negative size, which are not
-    read.
+    The memory reads as an Arrow array of value, gap, value, gap ..., of which Arrow takes every
+    other entry. Values that are not in order make gaps of negative size, which are not read.
     """
     count = len(values)
     if not count:

@@ -5,13 +5,14 @@ Source: as partial_schemas.py.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.changes import DECIMAL_DIGITS_MAX
 from airflow_provider_binlog.names import fold_name
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.schema import (
+    Action,
     AddField,
     AlterField,
     Default,
@@ -19,36 +20,23 @@ from airflow_provider_binlog.schema import (
     Field,
     RenameField,
     RewriteRows,
+    TableState,
     UnknownDefault,
 )
+from airflow_provider_binlog.sql import definitions as sql
 from airflow_provider_binlog.sql.columns import (
     ENUMS,
     FLOATS,
     INTEGERS,
     TEMPORALS,
+    PartialSchema,
     SqlType,
     parse_type,
+    same,
 )
 from airflow_provider_binlog.sql.defaults import read_default
-from airflow_provider_binlog.sql.definitions import (
-    AddColumn,
-    AddPrimaryKey,
-    ChangeColumn,
-    ConvertCharset,
-    DropPrimaryKey,
-    SetDefault,
-    new_key,
-    write_default,
-)
+from airflow_provider_binlog.sql.lexer import Session
 from airflow_provider_binlog.sql.type_changes import rewrites_charset, rewrites_column
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from airflow_provider_binlog.schema import Action, TableState
-    from airflow_provider_binlog.sql.columns import PartialSchema
-    from airflow_provider_binlog.sql.definitions import Alteration, Definition
-    from airflow_provider_binlog.sql.lexer import Session
 
 # With rows between two statements it would be known, and each be compared with the one before it.
 _CHARSET_BEFORE = "its character set before is not known, and no row was logged since it changed"
@@ -57,23 +45,18 @@ _CHARSET_BEFORE = "its character set before is not known, and no row was logged 
 def fields_after(
     after: PartialSchema,
     before: Iterable[Field],
-    alterations: Sequence[Alteration],
+    alterations: Sequence[sql.Alteration],
     session: Session,
     *,
     last_field_id: int,
 ) -> tuple[Field, ...]:
     """Return the fields of a table after a statement.
 
-    Args:
-        after: Of the table after the statement, with the field ids from before.
-        before: Its fields before.
-        alterations: What the statement does.
-        session: That ran it.
-        last_field_id: The ids of new fields follow this one.
+    `after` has the field ids from before; the ids of new fields follow `last_field_id`.
     """
     old = {field.id: field for field in before}
-    added = {fold_name(each.name): each for each in alterations if isinstance(each, AddColumn)}
-    keyed = new_key(alterations)
+    added = {fold_name(column.name): column for column in sql.of_kind(sql.AddColumn, alterations)}
+    keyed = sql.new_key(alterations)
     fields = []
     for column in after.columns:
         known = old.get(column.field)
@@ -89,44 +72,42 @@ def fields_after(
 
 
 def _added(
-    number: int, column: AddColumn, alterations: Sequence[Alteration], session: Session
+    number: int, column: sql.AddColumn, alterations: Sequence[sql.Alteration], session: Session
 ) -> Field:
-    of, initial = _written(column.definition, session), column.initial_default
+    of, definition = _written(column.definition, session), column.definition
     # CONVERT in the same statement is about the new column, too.
-    converted = any(isinstance(each, ConvertCharset) for each in alterations)
-    charset = None if of is None or converted else of.charset
-    name = fold_name(column.name)
-    write = None if column.definition.is_computed else _known(initial)
-    for each in alterations:
-        # MariaDB lets it follow in the same statement; only what exists before satisfies IF EXISTS.
-        if isinstance(each, SetDefault) and not each.optional and fold_name(each.name) == name:
-            initial = _read_set_default(of, each, session)
-            write = _known(initial)
+    charset = None if of is None or sql.of_kind(sql.ConvertCharset, alterations) else of.charset
+    initial = column.initial_default
+    write = None if definition.is_computed or isinstance(initial, UnknownDefault) else initial
+    # MariaDB lets it follow in the same statement.
+    if any(same(change.name, column.name) for change in sql.of_kind(sql.SetDefault, alterations)):
+        initial, write = UnknownDefault("ALTER COLUMN changed it in the same statement"), None
     return Field(
         id=number,
         name=column.name,
         mysql_type=None if of is None else str(of),
         arrow_type=None,
-        nullable=_is_nullable(column.definition),
+        nullable=_is_nullable(definition),
         charset=charset,
         initial_default=initial,
         write_default=write,
         charset_assumed=of is not None and _has_charset(of) and charset is None,
-        generated=column.definition.generated,
-        auto_increment=column.definition.auto_increment,
+        generated=definition.generated,
+        auto_increment=definition.auto_increment,
     )
 
 
-def _is_nullable(definition: Definition) -> bool:
+def _is_nullable(definition: sql.Definition) -> bool:
     return definition.nullable is not False and not definition.auto_increment
 
 
-def _written(definition: Definition, session: Session) -> SqlType | None:
+def _written(definition: sql.Definition, session: Session) -> SqlType | None:
     """Return the type that a definition writes, as the log shows it."""
     of = definition.type
     if of is not None and of.name in ENUMS:
         # Where its values are not plain strings, rows will show them.
-        return None if of.values is None else _without_binary(of)
+        of = replace(of, charset=None) if of.charset == "binary" else of
+        return None if of.values is None else of
     if of is not None and of.name == "json" and session.flavor is Flavor.MARIADB:
         return SqlType("longtext", charset="utf8mb4")
     if of is not None and of.name in FLOATS:
@@ -134,35 +115,34 @@ def _written(definition: Definition, session: Session) -> SqlType | None:
     return of
 
 
-def _without_binary(of: SqlType) -> SqlType:
-    return replace(of, charset=None) if of.charset == "binary" else of
-
-
-def _altered(field: Field, name: str, alterations: Sequence[Alteration], session: Session) -> Field:
+def _altered(
+    field: Field, name: str, alterations: Sequence[sql.Alteration], session: Session
+) -> Field:
     """Return a field that was there before, under the name that it has after the statement."""
     names = {fold_name(field.name), fold_name(name)}
-    for each in alterations:
-        if isinstance(each, ChangeColumn) and fold_name(each.old) == fold_name(field.name):
-            field = _changed(field, each, session)
-        elif isinstance(each, ConvertCharset):
-            field = _converted(field, each.charset)
-        elif isinstance(each, SetDefault) and fold_name(each.name) in names:
+    for change in alterations:
+        if isinstance(change, sql.ChangeColumn) and same(change.old, field.name):
+            field = _changed(field, change, session)
+        elif isinstance(change, sql.ConvertCharset):
+            field = _converted(field, change.charset)
+        elif isinstance(change, sql.SetDefault) and fold_name(change.name) in names:
             # Of two columns that exchange their names, it may be either.
-            default = _read_set_default(sql_type(field), each, session)
-            field = replace(field, write_default=_known(default) if len(names) == 1 else None)
-        elif isinstance(each, DropPrimaryKey):
+            of, literal = sql_type(field) if len(names) == 1 else None, change.default
+            default = read_default(of, literal, session) if of and literal else None
+            field = replace(field, write_default=default if isinstance(default, Default) else None)
+        elif isinstance(change, sql.DropPrimaryKey):
             field = replace(field, primary=False)
     return replace(field, name=name)
 
 
-def _changed(field: Field, change: ChangeColumn, session: Session) -> Field:
+def _changed(field: Field, change: sql.ChangeColumn, session: Session) -> Field:
     definition, of = change.definition, _written(change.definition, session)
     changed = replace(
         field,
         mysql_type=None if of is None else str(of),
         nullable=_is_nullable(definition),
         charset=None if of is None else of.charset,
-        write_default=write_default(definition, session),
+        write_default=sql.write_default(definition, session),
         charset_assumed=False,
         generated=definition.generated,
         auto_increment=definition.auto_increment,
@@ -170,8 +150,8 @@ def _changed(field: Field, change: ChangeColumn, session: Session) -> Field:
     if of is not None and _has_charset(of) and of.charset is None:
         # It is the table's default, most often the one from before: rows will show it.
         changed = replace(changed, charset=field.charset, charset_assumed=True)
-    same = of is not None and _typed(changed) == _typed(field) and not changed.charset_assumed
-    return changed if same else replace(changed, arrow_type=None)
+    is_same = of is not None and _typed(changed) == _typed(field) and not changed.charset_assumed
+    return changed if is_same else replace(changed, arrow_type=None)
 
 
 def _converted(field: Field, charset: str | None) -> Field:
@@ -179,24 +159,8 @@ def _converted(field: Field, charset: str | None) -> Field:
     if of is not None and not _has_charset(of):
         return field
     # TEXT becomes MEDIUMTEXT where its characters take more bytes.
-    return replace(
-        field,
-        arrow_type=None,
-        charset=charset or field.charset,
-        charset_assumed=charset is None,
-    )
-
-
-def _read_set_default(
-    of: SqlType | None, change: SetDefault, session: Session
-) -> Default | UnknownDefault:
-    if change.default is None or of is None:
-        return UnknownDefault("ALTER COLUMN changed its default in the same statement")
-    return read_default(of, change.default, session)
-
-
-def _known(default: Default | UnknownDefault) -> Default | None:
-    return default if isinstance(default, Default) else None
+    after = charset or field.charset
+    return replace(field, arrow_type=None, charset=after, charset_assumed=charset is None)
 
 
 def _has_charset(of: SqlType) -> bool:
@@ -213,46 +177,48 @@ def _typed(field: Field) -> tuple[str | None, str | None, bool]:
 
 
 def key_after(
-    fields: Sequence[Field], before: Sequence[int], alterations: Sequence[Alteration]
+    fields: Sequence[Field], before: Sequence[int], alterations: Sequence[sql.Alteration]
 ) -> tuple[int, ...]:
     """Return the primary key after a statement: of a unique key in its place rows will say."""
     ids = {fold_name(field.name): field.id for field in fields}
-    added = [each for each in alterations if isinstance(each, AddPrimaryKey)]
+    added = sql.of_kind(sql.AddPrimaryKey, alterations)
     if added:
         return tuple(ids[fold_name(name)] for name, _ in added[0].columns if fold_name(name) in ids)
-    if any(isinstance(each, DropPrimaryKey) for each in alterations):
+    if sql.of_kind(sql.DropPrimaryKey, alterations):
         return ()
     kept = set(ids.values())
-    return tuple(each for each in before if each in kept)
+    return tuple(field_id for field_id in before if field_id in kept)
 
 
 # ------------------------------------------------------------------- actions
 
 
 def actions_of(
-    state: TableState, fields: Sequence[Field], alterations: Sequence[Alteration], session: Session
+    state: TableState,
+    fields: Sequence[Field],
+    alterations: Sequence[sql.Alteration],
+    session: Session,
 ) -> Iterator[Action]:
-    """Yield what a statement does to a table's fields.
-
-    Args:
-        state: The table before the statement.
-        fields: Its fields after it.
-        alterations: What the statement says.
-        session: That ran it.
-    """
+    """Yield what a statement does to a table's fields, `fields` afterwards."""
     before = () if state.schema is None else state.schema.fields
     now = {field.id: field for field in fields}
-    changes = {fold_name(each.old): each for each in alterations if isinstance(each, ChangeColumn)}
+    changes = {fold_name(c.old): c for c in sql.of_kind(sql.ChangeColumn, alterations)}
     for field in before:
         if field.id not in now:
             yield DropField(state.id, field.id, field.name)
     for field in before:
-        after = now.get(field.id)
-        if after is not None:
-            yield from _actions_of_field(state, field, after, changes.get(fold_name(field.name)))
+        after, change = now.get(field.id), changes.get(fold_name(field.name))
+        if after is None:
+            continue
+        if after.name != field.name:
+            yield RenameField(state.id, field.id, field.name, after.name)
+        moved = change is not None and change.after is not None
+        retyped = _typed(after) != _typed(field) or after.nullable != field.nullable
+        if retyped or moved:
+            yield AlterField(state.id, field.id, after.name, field.mysql_type, after.mysql_type)
     old = {field.id for field in before}
-    added = (each for each in alterations if isinstance(each, AddColumn) and state.is_partial)
-    optional = {fold_name(each.name) for each in added if each.optional}
+    added = sql.of_kind(sql.AddColumn, alterations) if state.is_partial else []
+    optional = {fold_name(column.name) for column in added if column.optional}
     for field in fields:
         if field.id not in old:
             is_optional = fold_name(field.name) in optional
@@ -262,31 +228,23 @@ def actions_of(
         yield from _rewrites(state, fields, alterations, session)
 
 
-def _actions_of_field(
-    state: TableState, before: Field, after: Field, change: ChangeColumn | None
-) -> Iterator[Action]:
-    if after.name != before.name:
-        yield RenameField(state.id, before.id, before.name, after.name)
-    moved = change is not None and change.after is not None
-    retyped = _typed(after) != _typed(before) or after.nullable != before.nullable
-    if retyped or moved:
-        yield AlterField(state.id, after.id, after.name, before.mysql_type, after.mysql_type)
-
-
 def _rewrites(
-    state: TableState, fields: Sequence[Field], alterations: Sequence[Alteration], session: Session
+    state: TableState,
+    fields: Sequence[Field],
+    alterations: Sequence[sql.Alteration],
+    session: Session,
 ) -> Iterator[Action]:
     """Yield which fields may have other values after a statement."""
     now = {field.id: field for field in fields}
-    kept = [each for each in (state.schema.fields if state.schema else ()) if each.id in now]
-    other_base = any(not each.generated and _is_converted(each, now[each.id]) for each in kept)
+    kept = [field for field in (state.schema.fields if state.schema else ()) if field.id in now]
+    other_base = any(not f.generated and _is_converted(f, now[f.id]) for f in kept)
     for field in kept:
         reason = _reason(field, alterations, session)
         if reason is None and field.generated and other_base:
             reason = "it is computed from other columns, of which one has another type"
         if reason is not None:
             yield RewriteRows(state.id, f"changed column {field.name}: {reason}", field.id)
-    if state.is_partial and any(isinstance(each, ConvertCharset) for each in alterations):
+    if state.is_partial and sql.of_kind(sql.ConvertCharset, alterations):
         yield RewriteRows(state.id, "converted the text of columns that no row has shown yet")
 
 
@@ -306,34 +264,30 @@ def _is_converted(before: Field, after: Field) -> bool:
     return replace(old, length=None) != replace(new, length=None)
 
 
-def _reason(field: Field, alterations: Sequence[Alteration], session: Session) -> str | None:
+def _reason(field: Field, alterations: Sequence[sql.Alteration], session: Session) -> str | None:
     of, name = sql_type(field), fold_name(field.name)
     nullable = None if field.mysql_type is None else field.nullable and not field.auto_increment
-    for each in alterations:
+    turns_null = nullable is not False and not session.is_strict
+    for change in alterations:
         reason = None
-        if isinstance(each, ChangeColumn) and fold_name(each.old) == name:
-            definition = each.definition
+        if isinstance(change, sql.ChangeColumn) and fold_name(change.old) == name:
+            after = change.definition.type
+            numbered = field.auto_increment
             reason = rewrites_column(
-                of,
-                definition,
-                session,
-                nullable=nullable,
-                auto_increment=field.auto_increment,
+                of, change.definition, session, nullable=nullable, auto_increment=numbered
             )
-            if definition.type is not None:
-                reason = reason or changes_form(field.arrow_type, of, definition.type)
-            named = definition.type is not None and definition.type.charset is not None
-            if field.charset_assumed and named:
-                reason = reason or _CHARSET_BEFORE
-        elif isinstance(each, ConvertCharset):
-            reason = rewrites_charset(of, each.charset)
+            reason = reason or (changes_form(field.arrow_type, of, after) if after else None)
+            named = after is not None and after.charset is not None
+            reason = reason or (_CHARSET_BEFORE if field.charset_assumed and named else None)
+        elif isinstance(change, sql.ConvertCharset):
+            reason = rewrites_charset(of, change.charset)
             if of is not None:
-                converted = replace(of, charset=each.charset)
+                converted = replace(of, charset=change.charset)
                 reason = reason or changes_form(field.arrow_type, of, converted)
-            if field.charset_assumed and of is not None and _has_charset(of):
-                reason = reason or _CHARSET_BEFORE
-        elif isinstance(each, AddPrimaryKey) and nullable is not False and not session.is_strict:
-            reason = "NULL became another value" if name in new_key((each,)) else None
+                assumed = field.charset_assumed and _has_charset(of)
+                reason = reason or (_CHARSET_BEFORE if assumed else None)
+        elif turns_null and name in sql.new_key((change,)):
+            reason = "NULL became another value"
         if reason is not None:
             return reason
     return None
@@ -357,10 +311,7 @@ def changes_form(arrow_type: str | None, before: SqlType | None, after: SqlType)
     a DECIMAL of more than 38 digits, dates and times under `zero_dates="text"`, text under
     `invalid_text="binary"`. Such a text says more than the value: `1.00` becomes `1.000`.
 
-    Args:
-        arrow_type: The staged type, as Arrow prints it; None where it is not known.
-        before: The column's type; None where it is not known.
-        after: The type after, with its character set; None stands for the same one.
+    `arrow_type` is as Arrow prints it; no character set of `after` stands for the same one.
     """
     if before is None:
         return None

@@ -9,11 +9,13 @@ Source: as partial_schemas.py.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.names import fold_name
+from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.schema import (
+    Action,
     AddField,
     AlterField,
     DropField,
@@ -22,6 +24,7 @@ from airflow_provider_binlog.schema import (
     RewriteRows,
     Schema,
     SetKey,
+    TableState,
     UnknownDefault,
 )
 from airflow_provider_binlog.schema_history.fields import (
@@ -33,28 +36,12 @@ from airflow_provider_binlog.schema_history.fields import (
 )
 from airflow_provider_binlog.schema_history.partial_schemas import (
     alter,
-    assume_visibility,
     partial_from_schema,
 )
 from airflow_provider_binlog.sql import definitions as sql
 from airflow_provider_binlog.sql.columns import NO_COLUMNS
-from airflow_provider_binlog.sql.definitions import (
-    AddColumn,
-    AddPrimaryKey,
-    ChangeColumn,
-    DropColumn,
-    Opaque,
-    RenameColumn,
-)
 from airflow_provider_binlog.sql.lexer import Session
 from airflow_provider_binlog.sql.type_changes import rewrites
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from airflow_provider_binlog.position import Flavor
-    from airflow_provider_binlog.schema import Action, TableState
-    from airflow_provider_binlog.sql.definitions import Alteration
 
 _NOTHING = Schema(0, (), ())
 _NOT_FOUND = "does not fit the table: an earlier one is not in the log, or was not understood"
@@ -68,11 +55,8 @@ def confirm(
 ) -> tuple[TableState, Schema, tuple[Action, ...]]:
     """Return the table as its rows show it, with its schema, and what no statement has said of it.
 
-    Args:
-        state: As statements and earlier rows left it.
-        fields: Its columns by the TABLE_MAP, their ids counting from 1 in the table's order.
-        key: Ids of those of the primary key, in key order.
-        flavor: Of the server.
+    `fields` are by the TABLE_MAP, their ids counting from 1 in the table's order; `key` has those
+    of the primary key, in key order.
     """
     before, shown = state.schema, (tuple(fields), key)
     is_new = before is None and state.logged is None and not state.last_field_id
@@ -107,15 +91,13 @@ class _Matched:
         self.seen = state.logged is not None
         self.last_field_id = state.last_field_id
         self._table = state
-        self._old = () if state.schema is None else state.schema.fields
-        by_name = {fold_name(field.name): field for field in self._old}
-        self._known: list[tuple[Field, Field]] = []
-        self._new: list[Field] = []
-        self.fields = tuple(self._match(each, by_name.get(fold_name(each.name))) for each in fields)
+        self._old = {} if state.schema is None else {f.id: f for f in state.schema.fields}
+        by_name = {fold_name(field.name): field for field in self._old.values()}
+        self.fields = tuple(self._match(f, by_name.get(fold_name(f.name))) for f in fields)
 
     def _match(self, logged: Field, known: Field | None) -> Field:
         if known is not None:
-            field = replace(
+            return replace(
                 logged,
                 id=known.id,
                 initial_default=known.initial_default,
@@ -124,30 +106,27 @@ class _Matched:
                 auto_increment=logged.auto_increment or known.auto_increment,
                 primary=logged.primary or known.primary,
             )
-            self._known.append((known, field))
-            return field
         self.last_field_id += 1
         unknown = UnknownDefault("no statement in the log adds the column") if self.seen else None
-        field = logged
-        if unknown is not None or logged.id != self.last_field_id:
-            field = replace(logged, id=self.last_field_id, initial_default=unknown)
-        self._new.append(field)
-        return field
+        if unknown is None and logged.id == self.last_field_id:
+            return logged
+        return replace(logged, id=self.last_field_id, initial_default=unknown)
 
     def actions(self, flavor: Flavor) -> Iterator[Action]:
-        table = self._table.id
-        kept = {field.id for _, field in self._known}
+        table, kept = self._table.id, {field.id for field in self.fields}
         if self.seen:
-            for field in self._old:
-                if field.id not in kept:
-                    yield DropField(table, field.id, field.name)
+            for known in self._old.values():
+                if known.id not in kept:
+                    yield DropField(table, known.id, known.name)
         # A table that was created without rows had no values by then.
         if self.seen or self._table.created is None:
-            for known, field in self._known:
-                yield from _confirmed(table, known, field, flavor)
+            for field in self.fields:
+                if field.id in self._old:
+                    yield from _confirmed(table, self._old[field.id], field, flavor)
         if self.seen:
-            for field in self._new:
-                yield AddField(table, field.id, field.name)
+            for field in self.fields:
+                if field.id not in self._old:
+                    yield AddField(table, field.id, field.name)
 
 
 def _confirmed(table: str, known: Field, field: Field, flavor: Flavor) -> Iterator[Action]:
@@ -172,7 +151,7 @@ def _confirmed(table: str, known: Field, field: Field, flavor: Flavor) -> Iterat
 # ------------------------------------------------------------------- statements
 
 
-def create(state: TableState, elements: Sequence[Alteration], session: Session) -> TableState:
+def create(state: TableState, elements: Sequence[sql.Alteration], session: Session) -> TableState:
     """Return a new table with the columns that its statement lists, where they are understood."""
     after = alter(NO_COLUMNS, elements)
     if after is None:
@@ -192,23 +171,23 @@ def create_like(state: TableState, other: Schema | None) -> TableState:
         replace(field, id=ids[field.id], arrow_type=None, initial_default=None)
         for field in other.fields
     )
-    schema = Schema(1, fields, tuple(ids[each] for each in other.key))
+    schema = Schema(1, fields, tuple(ids[field_id] for field_id in other.key))
     return replace(state, schema=schema, last_field_id=len(fields))
 
 
 def follow(
-    state: TableState, alterations: Sequence[Alteration], session: Session
+    state: TableState, alterations: Sequence[sql.Alteration], session: Session
 ) -> tuple[TableState, tuple[Action, ...]]:
     """Return the table as ALTER TABLE leaves it, and what the statement does to it."""
-    rewritten = [each.reason for each in alterations if isinstance(each, sql.RewriteRows)]
-    opaque = [each.text for each in alterations if isinstance(each, Opaque)]
+    rewritten = sql.of_kind(sql.RewriteRows, alterations)
+    opaque = sql.of_kind(sql.Opaque, alterations)
     if opaque:
-        return _rewritten(state, f"is not understood: {opaque[0]}")
+        return _rewritten(state, f"is not understood: {opaque[0].text}")
     if state.schema is None and not state.is_partial and not rewritten:
         return state, ()  # It was created without rows: the first one shows its columns.
     named = _with_named(state, alterations)
     before = named.schema or _NOTHING
-    after = alter(assume_visibility(partial_from_schema(before)), alterations)
+    after = alter(partial_from_schema(before), alterations)
     if after is None:
         return _rewritten(state, _NOT_FOUND)
     fields = fields_after(
@@ -219,7 +198,7 @@ def follow(
     if key != before.key:
         actions = (*actions, SetKey(state.id, key))
     if rewritten:
-        actions = (*actions, RewriteRows(state.id, rewritten[0]))
+        actions = (*actions, RewriteRows(state.id, rewritten[0].reason))
         named = replace(named, created=None)
     is_same = (fields, key) == (before.fields, before.key)
     # Of a key that is not the primary one, rows have to show what it is now.
@@ -243,7 +222,7 @@ def _next_id(state: TableState) -> int:
     return 1 if state.schema is None else state.schema.id + 1
 
 
-def _with_named(state: TableState, alterations: Sequence[Alteration]) -> TableState:
+def _with_named(state: TableState, alterations: Sequence[sql.Alteration]) -> TableState:
     """Return the table with the columns that a statement names, as long as nothing shows them all.
 
     Its statements say which columns there are: nothing else has yet.
@@ -252,7 +231,7 @@ def _with_named(state: TableState, alterations: Sequence[Alteration]) -> TableSt
         return state
     schema = state.schema or _NOTHING
     there = {fold_name(field.name) for field in schema.fields}
-    made = {fold_name(each.name) for each in alterations if isinstance(each, _MAKES)}
+    made = {fold_name(change.name) for change in alterations if isinstance(change, _MAKES)}
     missing: dict[str, str] = {}
     for name, is_old in _named(alterations):
         folded = fold_name(name)
@@ -269,17 +248,17 @@ def _with_named(state: TableState, alterations: Sequence[Alteration]) -> TableSt
     return replace(state, schema=named, last_field_id=numbers[-1])
 
 
-_MAKES = (AddColumn, ChangeColumn, RenameColumn)
+_MAKES = (sql.AddColumn, sql.ChangeColumn, sql.RenameColumn)
 
 
-def _named(alterations: Sequence[Alteration]) -> Iterator[tuple[str, bool]]:
+def _named(alterations: Sequence[sql.Alteration]) -> Iterator[tuple[str, bool]]:
     """Yield the columns that a statement names, each with whether it was there before."""
-    for each in alterations:
-        if isinstance(each, DropColumn):
-            yield each.name, True
-        elif isinstance(each, ChangeColumn | RenameColumn):
-            yield each.old, True
-        elif isinstance(each, AddPrimaryKey):
-            yield from ((name, False) for name, _ in each.columns)
-        if isinstance(each, AddColumn | ChangeColumn) and each.after:
-            yield each.after, False
+    for change in alterations:
+        if isinstance(change, sql.DropColumn):
+            yield change.name, True
+        elif isinstance(change, sql.ChangeColumn | sql.RenameColumn):
+            yield change.old, True
+        elif isinstance(change, sql.AddPrimaryKey):
+            yield from ((name, False) for name, _ in change.columns)
+        if isinstance(change, sql.AddColumn | sql.ChangeColumn) and change.after:
+            yield change.after, False

@@ -2,65 +2,49 @@
 
 Under `binlog_row_metadata=FULL` the TABLE_MAP has it. Otherwise it is the schema that the previous
 manifest, a snapshot or a `CREATE TABLE` of the range has, with every later statement applied; or
-that of information_schema, where no statement from the row on names the table. Nothing is reverted.
-Whatever the log does say is compared with it. What cannot be determined is refused.
-
-Of a table whose columns the log names, two things may still be missing: which of them MariaDB
-computes, and what an insert leaves in those that its image lacks. Where neither the previous
-manifest nor information_schema shows them they stay unknown, and nothing is refused here for it.
-
-A range is read once: that a statement later in the range names a table which was completed from
-information_schema is known when the statement comes. The table is refused then.
+that of information_schema, where no statement from the row on names the table: a later statement
+of the range refuses the table when it comes. Nothing is reverted, and whatever the log does say is
+compared. Which columns MariaDB computes, and what an insert leaves out, may stay unknown.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from airflow_provider_binlog.binlog.column_types import ColumnType
+from airflow_provider_binlog.binlog.events.control import FormatDescription
 from airflow_provider_binlog.binlog.events.table_map import TableMap
+from airflow_provider_binlog.blocks.captured import CapturedBlock
 from airflow_provider_binlog.errors import (
     AccessDeniedError,
     BinlogError,
+    Refuse,
     ServerSetupError,
     UnsupportedError,
     raise_error,
 )
 from airflow_provider_binlog.position import Flavor, Position
-from airflow_provider_binlog.schema_history.completion import (
-    complete_table_map,
-    is_complete,
-    joined,
-    lacks_defaults,
-    selects_otherwise,
-)
+from airflow_provider_binlog.schema import TableName
+from airflow_provider_binlog.schema_history import completion
 from airflow_provider_binlog.schema_history.partial_schemas import TrackedSchemas
 from airflow_provider_binlog.schema_history.statements import (
+    LoggedChange,
+    ServerSchemas,
     Undeterminable,
     changes_of,
     named_later,
 )
-from airflow_provider_binlog.transport.server.status import parse_version
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy.typing as npt
-
-    from airflow_provider_binlog.binlog.events.control import FormatDescription
-    from airflow_provider_binlog.blocks.captured import CapturedBlock
-    from airflow_provider_binlog.errors import Refuse
-    from airflow_provider_binlog.schema import TableName
-    from airflow_provider_binlog.schema_history.statements import LoggedChange, ServerSchemas
-    from airflow_provider_binlog.sql.columns import PartialSchema
+from airflow_provider_binlog.sql.columns import PartialSchema
+from airflow_provider_binlog.sql.ddl import DroppedDatabase
+from airflow_provider_binlog.transport.server.queries import parse_version
 
 _UNKNOWN = -1
-_ADVICE = (
-    "reload the table (`heal=True` does so by itself), and SET GLOBAL binlog_row_metadata=FULL"
-)
+_ADVICE = "reload the table (binlog_to_lake does so), and SET GLOBAL binlog_row_metadata=FULL"
 _ADVICE_ON_FILES = (
     "SET GLOBAL binlog_row_metadata=FULL, and let the changes logged before that be replaced by a "
     "new snapshot"
@@ -78,7 +62,6 @@ class TableRefusal(NamedTuple):
     """Why the rows of a table cannot be captured.
 
     Attributes:
-        error: What to raise.
         unclear: Why its TABLE_MAP, which is left as it was logged, could not be completed; None
             where it is complete, or the server was not queried.
         is_retroactive: Whether only a later statement shows it: the rows before that are decoded.
@@ -90,13 +73,7 @@ class TableRefusal(NamedTuple):
 
 
 class _Guess(NamedTuple):
-    """A TABLE_MAP that was completed from information_schema.
-
-    Attributes:
-        completed: Index of the completed one.
-        where: The first rows event, as errors name it.
-        has_names: Whether the log names its columns.
-    """
+    """A TABLE_MAP that was completed from information_schema, for a first rows event `where`."""
 
     completed: int
     where: dict[str, object]
@@ -119,13 +96,10 @@ class SchemaReader:
         *,
         refuse: Refuse = raise_error,
     ) -> None:
-        """Start a range.
+        """Start a range; `schemas` are of its start, by default none.
 
-        Args:
-            server: The tables of information_schema.
-            schemas: What is known of tables at the start; by default nothing.
-            refuse: Takes what else fails: a statement that is not understood, or the server. Where
-                it returns, the server is not queried any more.
+        `refuse` takes what else fails: a statement that is not understood, or the server. Where it
+        returns, the server is not queried any more.
         """
         self.table_maps: list[TableMap] = []
         self.refused: dict[int, TableRefusal] = {}
@@ -194,7 +168,7 @@ class SchemaReader:
         """Whether its rows cannot be read by what is logged alone."""
         if not table_map.has_names:
             return True
-        complete = is_complete(table_map, file_format.flavor, _version(file_format))
+        complete = completion.is_complete(table_map, file_format.flavor, _version(file_format))
         return self._server.has_server and not complete
 
     def _gains(self, file_format: FormatDescription) -> bool:
@@ -216,23 +190,19 @@ class SchemaReader:
                 self.refused[guess.completed] = TableRefusal(error, reason, is_retroactive=True)
 
     def _names_in(self, logged: LoggedChange) -> list[TableName]:
-        names: list[TableName] = []
-        for database, table in logged.names:
-            if table:
-                names.append((database, table))
-            else:
-                names += [name for name in self._of_name if name[0] == database]
-        return names
+        if isinstance(logged.change, DroppedDatabase):
+            return [name for name in self._of_name if name[0] == logged.change.database]
+        return list(logged.names)
 
     def _complete_span(
         self, captured: CapturedBlock, start: int, stop: int
     ) -> npt.NDArray[np.int64]:
         """Return the completed table of rows events between which there is no statement."""
         table = captured.table[start:stop]
-        found: npt.NDArray[np.int64] = self._current[table]
-        unknown = np.flatnonzero(found == _UNKNOWN)
+        completed: npt.NDArray[np.int64] = self._current[table]
+        unknown = np.flatnonzero(completed == _UNKNOWN)
         if not len(unknown):
-            return found
+            return completed
         indexes, first = np.unique(table[unknown], return_index=True)
         for index, event in zip(indexes.tolist(), (unknown[first] + start).tolist(), strict=True):
             try:
@@ -241,8 +211,7 @@ class SchemaReader:
                 self._fail(error)
                 self._classify(captured.table_maps, captured.block.format)
                 return self._complete_span(captured, start, stop)
-        completed: npt.NDArray[np.int64] = self._current[table]
-        return completed
+        return np.take(self._current, table)
 
     def _complete(self, captured: CapturedBlock, event: int, index: int) -> int:
         """Return the index of a table as it was at a rows event."""
@@ -251,12 +220,8 @@ class SchemaReader:
         if not self._server.has_server:
             return self._refuse_table(table_map, None, where) if needs else self._index(table_map)
         name = table_map.database, table_map.table
-        complete = partial(
-            complete_table_map,
-            table_map,
-            flavor=file_format.flavor,
-            version=_version(file_format),
-        )
+        flavor, version = file_format.flavor, _version(file_format)
+        complete = partial(completion.complete_table_map, table_map, flavor=flavor, version=version)
         known = self._schemas.find(name)
         by_log = None if known is None else complete(known)
         if not isinstance(by_log, TableMap):
@@ -270,12 +235,12 @@ class SchemaReader:
         if isinstance(shown, Undeterminable):
             result = shown
         else:
-            result = complete(shown if known is None else joined(known, shown))
+            result = complete(shown if known is None else completion.joined(known, shown))
         if isinstance(result, TableMap) and result != plain:
             guess = _Guess(self._index(result), where, table_map.has_names)
             self._guesses.setdefault(name, []).append(guess)
             return guess.completed
-        if plain is None or selects_otherwise(shown):
+        if plain is None or completion.selects_otherwise(shown):
             return self._refuse_table(table_map, result, where)
         return self._index(plain)
 
@@ -284,13 +249,13 @@ class SchemaReader:
     ) -> bool:
         """Whether information_schema may add to a table whose rows can be read.
 
-        A table that a statement has named may be named by another one. What statements say of its
-        defaults is followed elsewhere; which columns MariaDB computes only information_schema says.
+        Statements may name a table again, and say its defaults; which columns MariaDB computes only
+        information_schema says.
         """
         if not self._gains(file_format):
             return False
         if known is not None:
-            return name not in self._schemas.altered and lacks_defaults(known)
+            return name not in self._schemas.altered and completion.lacks_defaults(known)
         return name not in self._schemas.altered or file_format.flavor is Flavor.MARIADB
 
     def _find_on_server(
@@ -372,14 +337,11 @@ def _versioned(where: dict[str, object]) -> UnsupportedError:
 
 def _has_period(table_map: TableMap) -> bool:
     """Whether a table of MariaDB has the columns of a period that nobody named."""
-    period = table_map.columns[-2:]
+    period, key = table_map.columns[-2:], table_map.primary_key
     last = len(table_map.columns) - 1
-    key = table_map.primary_key
     return (
         [column.name for column in period] == _PERIOD
-        and all(
-            column.real_type == ColumnType.TIMESTAMP2 and column.fsp == _DIGITS for column in period
-        )
+        and all(c.real_type == ColumnType.TIMESTAMP2 and c.fsp == _DIGITS for c in period)
         and (key is None or last in (index for index, _ in key))
     )
 

@@ -8,13 +8,13 @@ Source: as binlog/transactions.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple, TypeAlias
 
-from airflow_provider_binlog.binlog.events.gtid import MariadbGtid
+from airflow_provider_binlog.blocks.block import EventBlock
 from airflow_provider_binlog.blocks.captured import LoggedStatement
 from airflow_provider_binlog.blocks.expansion import Expander
-from airflow_provider_binlog.blocks.transactions import TransactionReader
+from airflow_provider_binlog.blocks.transactions import TransactionReader, Transactions
 from airflow_provider_binlog.errors import (
     BinlogError,
     ConnectionLostError,
@@ -22,48 +22,29 @@ from airflow_provider_binlog.errors import (
     UnsupportedError,
 )
 from airflow_provider_binlog.position import Position
-from airflow_provider_binlog.sql.ddl import (
-    Altered,
-    DroppedDatabase,
-    Renamed,
-    TableChange,
-    Truncated,
-)
+from airflow_provider_binlog.schema import TableName
+from airflow_provider_binlog.sql import ddl
+from airflow_provider_binlog.sql.columns import PartialSchema
 from airflow_provider_binlog.sql.definitions import Opaque, RewriteRows
 from airflow_provider_binlog.sql.statement_types import StatementType
+from airflow_provider_binlog.transport.block_stream import BlockStream
 from airflow_provider_binlog.transport.server.information_schema import ServerTables
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from airflow_provider_binlog.blocks.block import EventBlock
-    from airflow_provider_binlog.blocks.transactions import Transactions
-    from airflow_provider_binlog.errors import BinlogError
-    from airflow_provider_binlog.schema import TableName
-    from airflow_provider_binlog.sql.columns import PartialSchema
-    from airflow_provider_binlog.transport.block_stream import BlockStream
 
 
 class LoggedChange(NamedTuple):
-    """What a statement of the log did to the schema of a table.
-
-    Attributes:
-        row: Its number among the rows of the range.
-        file, offset: Where the statement is logged.
-        change: What it did.
-    """
+    """What a statement of the log did to a table; `row` is its number among the range's rows."""
 
     row: int
     file: str
     offset: int
-    change: TableChange
+    change: ddl.TableChange
 
     @property
     def names(self) -> tuple[TableName, ...]:
         """The tables whose schemas it may have changed; of a database, (database, "")."""
-        if isinstance(self.change, DroppedDatabase):
+        if isinstance(self.change, ddl.DroppedDatabase):
             return ((self.change.database, ""),)
-        if isinstance(self.change, Renamed):
+        if isinstance(self.change, ddl.Renamed):
             return (self.change.old, self.change.new)
         return (self.change.table,)
 
@@ -81,9 +62,7 @@ class StatementFinder:
         for event, seen in sorted(transactions.scanned.items()):
             if seen.gtid is not None:
                 # It is about the statement that follows, be that in the next block.
-                self._alters_nothing = (
-                    isinstance(seen.gtid, MariadbGtid) and seen.gtid.alters_nothing
-                )
+                self._alters_nothing = seen.gtid.alters_nothing
             if seen.query is None or self._alters_nothing:
                 continue
             if seen.statement_type is StatementType.DDL:
@@ -97,21 +76,21 @@ def changes_of(logged: LoggedStatement) -> list[LoggedChange]:
     Raises:
         UnsupportedError: Which tables it is about cannot be determined.
     """
-    ddl, query = logged.ddl, logged.query
-    if ddl is None:
+    done, query = logged.ddl, logged.query
+    if done is None:
         return []
-    changes = [change for change in ddl.changes if not _changes_rows_alone(change)]
+    changes = [change for change in done.changes if not _changes_rows_alone(change)]
     if query.error:
         # What it did before it failed is not in the log.
         failed = Opaque(f"error {query.error}")
-        changes = [Altered(name, (failed,)) for name in ddl.tables]
+        changes = [ddl.Altered(name, (failed,)) for name in done.tables]
     return [LoggedChange(logged.row, logged.file, logged.offset, change) for change in changes]
 
 
-def _changes_rows_alone(change: TableChange) -> bool:
-    if isinstance(change, Altered):
+def _changes_rows_alone(change: ddl.TableChange) -> bool:
+    if isinstance(change, ddl.Altered):
         return all(isinstance(alteration, RewriteRows) for alteration in change.alterations)
-    return isinstance(change, Truncated)
+    return isinstance(change, ddl.Truncated)
 
 
 def read_statements(
@@ -125,12 +104,12 @@ def read_statements(
         return
     expander, transactions = Expander(), TransactionReader(refuse=_skip)
     finder = StatementFinder()
-    for logged in source.blocks(start, stop):
-        for block in expander.expand(logged):
-            for statement in finder.read(block, transactions.read(block), lambda _: 0):
-                if Position(statement.file, statement.offset).coordinates >= stop.coordinates:
+    for read in source.blocks(start, stop):
+        for block in expander.expand(read):
+            for logged in finder.read(block, transactions.read(block), lambda _: 0):
+                if Position(logged.file, logged.offset).coordinates >= stop.coordinates:
                     return
-                yield statement
+                yield logged
 
 
 def _skip(error: BinlogError) -> None:
@@ -140,7 +119,7 @@ def _skip(error: BinlogError) -> None:
         raise error
 
 
-ServerTablesReader: TypeAlias = Callable[[Callable[[str, str], bool]], "ServerTables"]
+ServerTablesReader: TypeAlias = Callable[[Callable[[str, str], bool]], ServerTables]
 """Reads information_schema, over a connection of its own."""
 
 
@@ -175,14 +154,9 @@ class ServerSchemas:
     ) -> None:
         """Note what to query; nothing is queried yet.
 
-        Args:
-            source: Where the log is read.
-            since: See the attribute.
-            captured: Whether a table, by database and name, is queried.
-            read_server_tables: None where there is no server: then the log must say it all.
-            wants_defaults: Whether the defaults of all tables' columns are queried.
-            named: Statements before `since` that are known already, in log order.
-            tables: The tables at `since` as they were queried before, in place of a server.
+        Without `read_server_tables` there is no server: the log must say it all. `named` are the
+        statements before `since`, in log order; `tables` were queried before, at `since`, and stand
+        in for a server.
         """
         self.since = since
         self.failure: BinlogError | None = None
@@ -224,11 +198,7 @@ class ServerSchemas:
         return ServerTables(self.since, shown, tables.versioned, refused)
 
     def find(self, name: TableName, at: Position) -> PartialSchema | Undeterminable:
-        """Return the schema that a table had at a row.
-
-        Args:
-            name: Database and table.
-            at: Where the row's event begins.
+        """Return the schema that a table had at a row, whose event begins at `at`.
 
         Raises:
             SourceError: The server, or the way to it, failed.

@@ -7,39 +7,33 @@ name is not staged, so one that comes from there is another one than any that is
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from airflow_provider_binlog.position import SourceIdentity
 from airflow_provider_binlog.schema import (
+    Action,
     CreateTable,
     DropTable,
+    Field,
     RenameTable,
     RewriteRows,
+    Schema,
+    TableId,
+    TableName,
     TableState,
     TruncateTable,
     new_table_id,
 )
 from airflow_provider_binlog.schema_history.identity import confirm, create, create_like, follow
-from airflow_provider_binlog.sql.ddl import (
-    Altered,
-    Created,
-    Dropped,
-    DroppedDatabase,
-    Renamed,
-)
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from airflow_provider_binlog.position import SourceIdentity
-    from airflow_provider_binlog.schema import Action, Field, Schema, TableId, TableName
-    from airflow_provider_binlog.sql.ddl import TableChange
-    from airflow_provider_binlog.sql.lexer import Session
+from airflow_provider_binlog.sql import ddl
+from airflow_provider_binlog.sql.lexer import Session
 
 
 class NoTable(Enum):
-    """What is known of a name that no table has."""
+    """A name that no table has."""
 
     DROPPED = "dropped"
 
@@ -75,13 +69,7 @@ class EventOffset(NamedTuple):
 
 @dataclass
 class TableInRange:
-    """A table that rows or actions of the range concern.
-
-    Attributes:
-        before: What was known of it before the range; None where it began in it.
-        state: What it is now.
-        dropped: Whether it was dropped.
-    """
+    """A table that rows or actions of the range concern: `before` is None where it began in it."""
 
     before: TableState | None
     state: TableState
@@ -103,13 +91,13 @@ class Tables:
         identity: SourceIdentity,
         sequence: int,
     ) -> None:
-        """Begin at the start of a range.
+        """Begin at the start of a range, whose manifest has the number `sequence`.
 
         Args:
             known: What was known before.
             captured: Whether a table, by database and name, is captured.
             identity: Of the server that wrote the log: part of every new table id.
-            sequence: Number of the range's manifest.
+            sequence: See above.
         """
         self.touched: dict[TableId, TableInRange] = {}
         self._known = known
@@ -119,8 +107,6 @@ class Tables:
         self._names: dict[TableName, TableState | NoTable | None] = {}
         self._before: dict[TableId, TableState] = {}
         self._dropped_databases: set[str] = set()
-
-    # ------------------------------------------------------------------- all that is known by now
 
     @property
     def names(self) -> dict[TableName, TableState | NoTable]:
@@ -132,77 +118,58 @@ class Tables:
         """Databases of which no other name stands for a table."""
         return frozenset(self._dropped_databases)
 
-    # ------------------------------------------------------------------- rows
-
     def confirm(
         self, name: TableName, at: EventOffset, fields: Sequence[Field], key: tuple[int, ...]
     ) -> tuple[TableId, Schema, tuple[Action, ...]]:
         """Return the table that rows of a name belong to, its schema, and what only they say of it.
 
-        Args:
-            name: Of a captured table.
-            at: The event of the rows.
-            fields: As `identity.confirm` takes them.
-            key: The same.
+        `at` is the event of the rows; the rest is as for `identity.confirm`.
         """
         state, schema, actions = confirm(self._ensure(name, at), fields, key, self._identity.flavor)
         self._set(state)
         return state.id, schema, actions
 
-    # ------------------------------------------------------------------- quarantine
-
     def quarantine(self, name: TableName, at: EventOffset) -> Iterator[TableId]:
         """Yield the ids of a table, or of all of a database: no row confirms its schema any more.
 
-        Args:
-            name: Of a captured table; of all tables of a database, (database, "").
-            at: The event that the table is quarantined for.
+        `name` is of a captured table, or (database, ""); `at` is the event that is the reason.
         """
         for table in (name,) if name[1] else self._tables_in(name[0]):
             state = replace(self._ensure(table, at), logged=None)
             self._set(state)
             yield state.id
 
-    # ------------------------------------------------------------------- statements
-
     def apply(
-        self, changes: Sequence[TableChange], at: EventOffset, session: Session
+        self, changes: Sequence[ddl.TableChange], at: EventOffset, session: Session
     ) -> Iterator[Action]:
-        """Follow what one statement did, and yield its actions.
-
-        Args:
-            changes: As `read_ddl` returns them.
-            at: Of the statement.
-            session: That ran it.
-        """
+        """Follow what the statement at `at` did, and yield its actions."""
         # Names that are not captured, and stand for a table between two renames of one statement.
         between: dict[TableName, TableState] = {}
         for change in changes:
-            if isinstance(change, Renamed):
+            if isinstance(change, ddl.Renamed):
                 yield from self._rename(change, at, between)
-            elif isinstance(change, DroppedDatabase):
+            elif isinstance(change, ddl.DroppedDatabase):
                 yield from self._drop_database(change.database)
             elif not self._captured(*change.table):
                 continue
-            elif isinstance(change, Altered):
+            elif isinstance(change, ddl.Altered):
                 yield from self._alter(change, at, session)
-            elif isinstance(change, Created):
+            elif isinstance(change, ddl.Created):
                 yield from self._create(change, at, session)
-            elif isinstance(change, Dropped):
+            elif isinstance(change, ddl.Dropped):
                 yield from self._drop(change.table, at)
             else:
                 yield from self._truncate(change.table, at)
 
-    def _alter(self, change: Altered, at: EventOffset, session: Session) -> Iterator[Action]:
+    def _alter(self, change: ddl.Altered, at: EventOffset, session: Session) -> Iterator[Action]:
         known = self._find(change.table) or self._read(change.table, at)
-        if not isinstance(known, TableState):
-            known = self._new(change.table, at)
+        known = known if isinstance(known, TableState) else self._new(change.table, at)
         altered, actions = follow(known, change.alterations, session)
         if altered != known or actions:
             self._set(altered)
         yield from actions
 
-    def _create(self, change: Created, at: EventOffset, session: Session) -> Iterator[Action]:
+    def _create(self, change: ddl.Created, at: EventOffset, session: Session) -> Iterator[Action]:
         name, known = change.table, self._find(change.table)
         if change.optional and known is not NO_TABLE:
             return
@@ -233,8 +200,7 @@ class Tables:
             return
         if not isinstance(known, TableState):
             # Another id than that of a table which the same statement creates.
-            known = self._new((name[0], f"{name[1]}\0"), at)
-            known = replace(known, name=name)
+            known = replace(self._new((name[0], f"{name[1]}\0"), at), name=name)
         yield from self._end(known)
 
     def _drop_database(self, database: str) -> Iterator[Action]:
@@ -247,7 +213,7 @@ class Tables:
         self._dropped_databases.add(database)
 
     def _rename(
-        self, change: Renamed, at: EventOffset, between: dict[TableName, TableState]
+        self, change: ddl.Renamed, at: EventOffset, between: dict[TableName, TableState]
     ) -> Iterator[Action]:
         old, new = change.old, change.new
         if not (self._captured(*old) or self._captured(*new) or old in between):
@@ -269,19 +235,17 @@ class Tables:
             self._touch(state)
         yield RenameTable(state.id, old, new)
 
-    # ------------------------------------------------------------------- names
-
     def _names_in(self, database: str) -> list[TableName]:
         """Return the names of captured tables that were ever known in a database."""
-        found = {name for name in self._names if name[0] == database}
+        names = {name for name in self._names if name[0] == database}
         if database not in self._dropped_databases:  # else all that were known are among them
-            found |= {state.name for state in self._known.find_all(database)}
-        return sorted(name for name in found if self._captured(*name))
+            names |= {state.name for state in self._known.find_all(database)}
+        return sorted(name for name in names if self._captured(*name))
 
     def _tables_in(self, database: str) -> list[TableName]:
         """Return those of them that tables have now."""
         names = self._names_in(database)
-        return [each for each in names if isinstance(self._find(each), TableState)]
+        return [name for name in names if isinstance(self._find(name), TableState)]
 
     def _ensure(self, name: TableName, at: EventOffset) -> TableState:
         known = self._find(name)
@@ -292,7 +256,7 @@ class Tables:
         schema = self._known.find_schema(name)
         if schema is None:
             return None
-        last = max(each.id for each in schema.fields)
+        last = max(field.id for field in schema.fields)
         return replace(self._new(name, at), schema=schema, last_field_id=last, logged=schema.id)
 
     def _new(self, name: TableName, at: EventOffset) -> TableState:

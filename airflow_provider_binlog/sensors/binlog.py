@@ -2,44 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from airflow.sdk import BaseSensorOperator, PokeReturnValue, conf
+from airflow.sdk import BaseSensorOperator, Context, PokeReturnValue, conf
 from airflow.sdk.exceptions import AirflowSkipException
 
+from airflow_provider_binlog import errors
 from airflow_provider_binlog.checkpoint import covering_staged, load, unless_only_a_start
-from airflow_provider_binlog.errors import (
-    ConfigurationError,
-    ForeignPositionError,
-    PositionPurgedError,
-)
+from airflow_provider_binlog.hooks import tasks
 from airflow_provider_binlog.hooks.binlog import BinlogHook
 from airflow_provider_binlog.hooks.object_storage import open_store
-from airflow_provider_binlog.hooks.tasks import (
-    AirflowVariableStore,
-    RendersObjects,
-    checkpoint_key,
-    fail_unless_retryable,
-    naming_repairs,
-)
-from airflow_provider_binlog.sources.binlog_source import (
-    BinlogSource,
-    WhenNothingNew,
-    check_choice,
-    read_source,
-)
+from airflow_provider_binlog.hooks.tasks import AirflowVariableStore, RendersObjects
+from airflow_provider_binlog.sources import binlog_source
+from airflow_provider_binlog.sources.binlog_source import BinlogSource, WhenNothingNew
 from airflow_provider_binlog.sources.settings import Connections
 from airflow_provider_binlog.sources.state import SourceState, read_server_state
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
 from airflow_provider_binlog.transport.server import queries
 from airflow_provider_binlog.triggers.binlog import BinlogPositionTrigger
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from airflow.sdk import Context
 
 
 class BinlogPositionSensor(RendersObjects, BaseSensorOperator):
@@ -56,12 +39,16 @@ class BinlogPositionSensor(RendersObjects, BaseSensorOperator):
         (templated)
     :param staging_path: As the extract operator has it, to compare with the newest manifest there
         in place of the checkpoint. (templated)
+    :param plan: Arguments of the :class:`~airflow_provider_binlog.BinlogSnapshotPlanOperator` that
+        follows, but for its source, by name. Where nothing was logged the sensor then succeeds all
+        the same if a lake table is ``loading`` or ``stale`` that can be reloaded now, or if a
+        snapshot or a staged range is not merged yet. (templated)
     :param when_nothing_new: ``"wait"`` for changes, or ``"skip"`` this task and, with it, the run.
     :param deferrable: Wait in the triggerer instead of on a worker.
     """
 
-    template_fields: Sequence[str] = ("source", "staging_path")
-    template_fields_renderers = {"source": "json"}  # noqa: RUF012
+    template_fields: Sequence[str] = ("source", "staging_path", "plan")
+    template_fields_renderers = {"source": "json", "plan": "json"}  # noqa: RUF012
     ui_color = "#d8ecf3"
 
     def __init__(
@@ -69,6 +56,7 @@ class BinlogPositionSensor(RendersObjects, BaseSensorOperator):
         *,
         source: BinlogSource | Mapping[str, Any],
         staging_path: str | None = None,
+        plan: Mapping[str, Any] | None = None,
         when_nothing_new: WhenNothingNew = "wait",
         deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
         **kwargs: Any,
@@ -76,6 +64,7 @@ class BinlogPositionSensor(RendersObjects, BaseSensorOperator):
         super().__init__(**kwargs)
         self.source = source
         self.staging_path = staging_path
+        self.plan = plan
         self.when_nothing_new = when_nothing_new
         self.deferrable = deferrable
 
@@ -97,10 +86,11 @@ class BinlogPositionSensor(RendersObjects, BaseSensorOperator):
             AirflowSkipException: There is nothing new, and the author chose to skip.
             AirflowFailException: The next try would fail for the same reason.
         """
-        with fail_unless_retryable():
-            source = read_source(self.source)
-            with naming_repairs(source, self.staging_path):
+        with tasks.fail_unless_retryable():
+            source = binlog_source.read_source(self.source)
+            with tasks.naming_repairs(source, self.staging_path):
                 state = self._read_state(source)
+                unmerged = "" if state.has_work else self._find_unmerged(source, state)
         end, described = state.log_end, _describe(source, state)
         if state.has_work:
             where = f"the first run, from {state.start or source.start}"
@@ -108,19 +98,31 @@ class BinlogPositionSensor(RendersObjects, BaseSensorOperator):
                 where = f"the checkpoint is at {state.checkpoint}"
             self.log.info("%s: the log ends at %s; %s", source.name, end, where)
             return PokeReturnValue(is_done=True, xcom_value=described)
+        if unmerged:
+            self.log.info("%s: the log still ends at %s, but %s", source.name, end, unmerged)
+            return PokeReturnValue(is_done=True, xcom_value=described)
         self.log.info("%s: nothing new, the log still ends at %s", source.name, end)
         if self.when_nothing_new == "skip":
             raise AirflowSkipException(f"nothing new: the log still ends at {end}")
         return PokeReturnValue(is_done=False, xcom_value=described)
 
+    def _find_unmerged(self, source: BinlogSource, state: SourceState) -> str:
+        """Return what a run has to merge although nothing was logged; empty if there is nothing."""
+        if self.plan is None or state.checkpoint is None:
+            return ""
+        # Here, so that parsing a DAG loads no driver.
+        from airflow_provider_binlog.operators.needed_tables import NeededTables
+
+        return NeededTables(source=source, **self.plan).find_unmerged(state.checkpoint)
+
     def _read_state(self, source: BinlogSource) -> SourceState:
-        check_choice(WhenNothingNew, self.when_nothing_new, "when_nothing_new")
+        binlog_source.check_choice(WhenNothingNew, self.when_nothing_new, "when_nothing_new")
         if source.files is not None:
-            raise ConfigurationError(
+            raise errors.ConfigurationError(
                 "the sensor watches a server, not files: an extract that finds nothing new skips",
                 files=source.files,
             )
-        saved = staged = load(AirflowVariableStore(), checkpoint_key(source.name))
+        saved = staged = load(AirflowVariableStore(), tasks.checkpoint_key(source.name))
         if self.staging_path is not None:
             manifests = ManifestLog(open_store(self.staging_path), source.name)
             staged = covering_staged(saved, manifests)
@@ -132,13 +134,13 @@ class BinlogPositionSensor(RendersObjects, BaseSensorOperator):
                 start=source.start,
                 failover=source.failover,
             )
-        except (PositionPurgedError, ForeignPositionError) as error:
+        except (errors.PositionPurgedError, errors.ForeignPositionError) as error:
             if saved is None or (self.staging_path and saved.same_position(staged)):
                 raise
             with closing(connect()) as connection:
                 here, end = queries.identify(connection), queries.log_end(connection)
             # A reset log is lost; the log of another server may still be readable there.
-            if isinstance(error, ForeignPositionError) and here != saved.identity:
+            if isinstance(error, errors.ForeignPositionError) and here != saved.identity:
                 raise
             self.log.warning(
                 "%s: the extract task passes on what is staged already, if anything is: %s",
@@ -153,7 +155,7 @@ class BinlogPositionSensor(RendersObjects, BaseSensorOperator):
             return seen.xcom_value
         end = seen.xcom_value["log_end"]
         trigger = BinlogPositionTrigger(
-            binlog_conn_id=read_source(self.source).conn_id,
+            binlog_conn_id=binlog_source.read_source(self.source).conn_id,
             after=f"{end['file']}:{end['offset']}",
             poll_interval=self.poke_interval,
         )

@@ -1,19 +1,10 @@
 """Ranges of a table's key, and the conditions that select them.
 
-A bound is the key of a row. A chunk has the rows after one bound and up to the next; the first
-chunk has no lower bound and the last no upper one, so that together they have every row that the
-table may get meanwhile. The bounds are found on the index: each search starts at the bound before
-it and skips as many entries as a chunk has rows, so that all searches together read the index once,
-and each chunk reads its own rows.
-
-    (a, b) after (1, 'x')    a >= 1 AND (a > 1 OR (a = 1 AND b > 'x'))
-
-MySQL's optimizer does not use an index for row constructors, (a, b) > (1, 'x').
-
-Literals are exact for every type that a key may have: text as its bytes in the column's character
-set, which the comparison leaves to the column's collation, FLOAT as its double, BIT as its number.
-Bounds are stored as plain values in between, and quoted here, each by the type of its column: who
-can write to the staged files cannot make a statement of them.
+A chunk has the rows after one bound, the key of a row, and up to the next; the first chunk has no
+lower bound and the last no upper one, so that together they have every row that the table may get
+meanwhile. Bounds are stored as plain values, exact for every type that a key may have, and quoted
+here, each by the type of its column: who can write to the staged files cannot make a statement of
+them.
 
 Source: MySQL 9.7 reference manual, 10.2.1.2 Range Optimization, 12.8.4 Collation Coercibility in
 Expressions.
@@ -22,26 +13,21 @@ Expressions.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pymysql.constants import ER
 
 from airflow_provider_binlog.binlog.column_types import ColumnType
 from airflow_provider_binlog.errors import ManifestError, SourceError, TableAlteredError
 from airflow_provider_binlog.names import quote_identifier
-from airflow_provider_binlog.transport.server.driver import query
+from airflow_provider_binlog.rows.layout import ColumnLayout, RowLayout
+from airflow_provider_binlog.sql.columns import PartialSchema
+from airflow_provider_binlog.transport.server.driver import Connection, query
 from airflow_provider_binlog.transport.server.information_schema import quote_table
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    import pymysql
-
-    from airflow_provider_binlog.rows.layout import ColumnLayout, RowLayout
-    from airflow_provider_binlog.sql.columns import PartialSchema
-    from airflow_provider_binlog.transport.server.tables import ColumnOrder
+from airflow_provider_binlog.transport.server.tables import ColumnOrder
 
 ALTERED = "the table was altered while its snapshot was read"
 LACKS_NAME = frozenset({ER.BAD_FIELD_ERROR, ER.KEY_DOES_NOT_EXITS})
@@ -122,13 +108,7 @@ def find_key(layout: RowLayout, schema: PartialSchema, order: Sequence[ColumnOrd
 
     That is the table's key up to the first column whose ranges cannot be found on an index: an
     ENUM, a SET, a prefix of a column, or one that the index has in the opposite direction of the
-    first. There is none if that is the first one. Rows of equal key are in the same chunk, so that
-    it need not be unique.
-
-    Args:
-        layout: The table's columns.
-        schema: The same, and the key.
-        order: How each column of the key orders rows.
+    first. Rows of equal key are in the same chunk, so that it need not be unique.
     """
     columns: list[KeyColumn] = []
     ordered_by: list[str] = []
@@ -147,7 +127,7 @@ def find_key(layout: RowLayout, schema: PartialSchema, order: Sequence[ColumnOrd
 
 
 def find_bounds(
-    connection: pymysql.Connection[Any],
+    connection: Connection,
     table: tuple[str, str],
     key: ChunkKey,
     chunk_rows: int,
@@ -156,12 +136,8 @@ def find_bounds(
 ) -> list[Bound]:
     """Return the bounds between chunks of so many rows; none if the table is one chunk.
 
-    Args:
-        connection: To the server.
-        table: Database and table.
-        key: By which the table is read.
-        chunk_rows: The rows of a chunk.
-        wait: Called before each query, which reads the keys of a chunk.
+    Each search starts at the bound before it, so that all together read the index once. `wait` is
+    called before each.
 
     Raises:
         TableAlteredError: The table lost its key, which was read before, and nothing held it since.
@@ -224,7 +200,8 @@ def _literals(key: ChunkKey, bound: Bound) -> list[str]:
 
 
 def _compared(names: Sequence[str], bound: Sequence[str], operator: str, *, last: str) -> str:
-    """Return that a key is on one side of a bound; `last` is what compares its last column."""
+    # MySQL's optimizer uses no index for row constructors, (a, b) > (1, 'x'). Hence
+    # a >= 1 AND (a > 1 OR (a = 1 AND b > 'x')).
     name, value = names[0], bound[0]
     if len(names) == 1:
         return f"{name} {last} {value}"

@@ -5,25 +5,15 @@ from __future__ import annotations
 import secrets
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 from pymysql.constants import ER
 
-from airflow_provider_binlog.changes import (
-    CHANGE_COLUMNS,
-    CHANGE_TYPE,
-    COMMIT_TS,
-    FILE,
-    GTID,
-    IMAGE,
-    POSITION,
-    ROW,
-    ChangeType,
-    Policies,
-)
+from airflow_provider_binlog import changes
+from airflow_provider_binlog.changes import ChangeType, Policies
 from airflow_provider_binlog.errors import (
     FormatError,
     ServerChangedError,
@@ -33,10 +23,12 @@ from airflow_provider_binlog.errors import (
 )
 from airflow_provider_binlog.limits import Limits
 from airflow_provider_binlog.manifest import Part
-from airflow_provider_binlog.rows.layout import RowLayout, compile_layout
+from airflow_provider_binlog.position import Position
+from airflow_provider_binlog.rows.layout import Converted, RowLayout, compile_layout
 from airflow_provider_binlog.rows.results import ResultLayout, compile_results
-from airflow_provider_binlog.schema import Schema
-from airflow_provider_binlog.schema_history.table_map_builder import describe
+from airflow_provider_binlog.rows.values import Array
+from airflow_provider_binlog.schema import Schema, TableName
+from airflow_provider_binlog.schema_history.completion import describe
 from airflow_provider_binlog.snapshot.bounds import (
     ALTERED,
     LACKS_NAME,
@@ -44,30 +36,26 @@ from airflow_provider_binlog.snapshot.bounds import (
     condition,
     find_key,
 )
-from airflow_provider_binlog.snapshot.plan import ChunkRecord, RowPace, Throttle, wait_until_idle
+from airflow_provider_binlog.snapshot.plan import (
+    ChunkRecord,
+    RowPace,
+    SnapshotFiles,
+    SnapshotPlan,
+    Throttle,
+    wait_until_idle,
+)
 from airflow_provider_binlog.snapshot_manifest import Chunk, snapshot_part_path
 from airflow_provider_binlog.staging.part_writer import write_part
-from airflow_provider_binlog.transport.server.consistent_read import open_read, read_high
+from airflow_provider_binlog.transport.server.consistent_read import (
+    ConsistentRead,
+    open_read,
+    read_high,
+)
+from airflow_provider_binlog.transport.server.driver import Connect
 from airflow_provider_binlog.transport.server.information_schema import quote_table
-from airflow_provider_binlog.transport.server.queries import identify
+from airflow_provider_binlog.transport.server.queries import identify, server_version
 from airflow_provider_binlog.transport.server.result_rows import select_rows
-from airflow_provider_binlog.transport.server.status import server_version
 from airflow_provider_binlog.transport.server.tables import read_order
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import pymysql
-
-    from airflow_provider_binlog.position import Position
-    from airflow_provider_binlog.rows.layout import Converted
-    from airflow_provider_binlog.rows.values import Array
-    from airflow_provider_binlog.schema import TableName
-    from airflow_provider_binlog.snapshot.plan import SnapshotFiles, SnapshotPlan
-    from airflow_provider_binlog.transport.server.consistent_read import ConsistentRead
-
-    Connect = Callable[[], pymysql.Connection[Any]]
-
 
 _SCHEMA_ID = 1
 _ROW_CHUNK_SHIFT = 40
@@ -78,13 +66,7 @@ _TOKEN_BYTES = 6
 
 @dataclass(frozen=True)
 class ReadTable:
-    """Columns and key of a table as a transaction sees them.
-
-    Attributes:
-        layout: The columns, as the log has them.
-        schema: The columns, as a manifest has them.
-        key: Divides the table into chunks.
-    """
+    """Columns and key of a table as a transaction sees them: as logged, and as in a manifest."""
 
     layout: RowLayout
     schema: Schema
@@ -154,15 +136,7 @@ def read_chunk(plan: SnapshotPlan, number: int, reader: ChunkReader) -> ChunkRec
         table = _describe(read, plan)
         if not _is_planned(table, plan):
             raise TableAlteredError(ALTERED)
-        parts = ChunkParts(
-            reader.files,
-            plan.id,
-            plan.schema,
-            number=number,
-            low=read.low,
-            read_at=time.time_ns() // 1000,
-            bytes_max=reader.limits.decoded_bytes_max,
-        )
+        parts = ChunkParts(plan, number, read.low, reader)
         results = compile_results(table.layout)
         pace = RowPace(reader.throttle.rows_per_second_max)
         try:
@@ -211,7 +185,7 @@ def _read_rows(
     pace: RowPace,
 ) -> None:
     with select_rows(read.connection, statement) as rows:
-        results.check_types([column.type for column in rows.columns])
+        results.check_types(rows.types)
         for block in rows.blocks:
             parts.add(results.decode(block.data, block.start, block.stop))
             pace.count(len(block))
@@ -226,37 +200,16 @@ class ChunkParts:
         rows: How many rows they have.
     """
 
-    def __init__(
-        self,
-        files: SnapshotFiles,
-        snapshot_id: str,
-        schema: Schema,
-        *,
-        number: int,
-        low: Position,
-        read_at: int,
-        bytes_max: int,
-    ) -> None:
-        """Create the writer of a chunk.
-
-        Args:
-            files: Where the parts are written.
-            snapshot_id: Of the snapshot.
-            schema: Of the table.
-            number: Of the chunk.
-            low: Of the chunk.
-            read_at: When it is read, microseconds since 1970 in UTC.
-            bytes_max: Bytes of decoded rows in one part.
-        """
+    def __init__(self, plan: SnapshotPlan, number: int, low: Position, reader: ChunkReader) -> None:
         self.parts: list[Part] = []
         self.rows = 0
-        self._files = files
-        self._snapshot_id = snapshot_id
-        self._schema = schema
+        self._plan = plan
         self._number = number
         self._low = low
-        self._read_at = read_at
-        self._bytes_max = bytes_max
+        # Microseconds since 1970.
+        self._read_at = time.time_ns() // 1000
+        self._files = reader.files
+        self._bytes_max = reader.limits.decoded_bytes_max
         self._token = secrets.token_hex(_TOKEN_BYTES)
         self._buffered: list[list[Array]] = []
         self._bytes = 0
@@ -277,16 +230,14 @@ class ChunkParts:
         if not count:
             return
         first = (self._number << _ROW_CHUNK_SHIFT) + self.rows
-        path = snapshot_part_path(
-            self._snapshot_id, self._number, f"{self._token}{len(self.parts):06}"
-        )
+        path = snapshot_part_path(self._plan.id, self._number, f"{self._token}{len(self.parts):06}")
         table = self._table(first, count)
         self._buffered = []
-        written = write_part(self._files.store, self._files.key(path), table, self._schema)
+        written = write_part(self._files.store, self._files.key(path), table, self._plan.schema)
         self.parts.append(
             Part(
                 path=path,
-                schema=self._schema.id,
+                schema=self._plan.schema.id,
                 rows=count,
                 bytes=written.bytes,
                 sha256=written.sha256,
@@ -304,18 +255,19 @@ class ChunkParts:
 
     def _table(self, first: int, count: int) -> pa.Table:
         columns = [pa.chunked_array(pieces) for pieces in zip(*self._buffered, strict=True)]
+        read_at = pa.array(np.full(count, self._read_at))
         change = {
-            CHANGE_TYPE: _repeated(ChangeType.INSERT.value, count),
-            COMMIT_TS: pa.array(np.full(count, self._read_at)).view(pa.timestamp("us", "UTC")),
-            GTID: pa.nulls(count, pa.string()),
-            FILE: _repeated(self._low.file, count),
-            POSITION: pa.array(np.full(count, self._low.offset)),
-            ROW: pa.array(np.arange(first, first + count)),
-            IMAGE: pa.array(np.zeros(count, dtype=np.int32)),
+            changes.CHANGE_TYPE: _repeated(ChangeType.INSERT.value, count),
+            changes.COMMIT_TS: read_at.view(pa.timestamp("us", "UTC")),
+            changes.GTID: pa.nulls(count, pa.string()),
+            changes.FILE: _repeated(self._low.file, count),
+            changes.POSITION: pa.array(np.full(count, self._low.offset)),
+            changes.ROW: pa.array(np.arange(first, first + count)),
+            changes.IMAGE: pa.array(np.zeros(count, dtype=np.int32)),
         }
         return pa.Table.from_arrays(
-            [*columns, *(change[name] for name in CHANGE_COLUMNS)],
-            names=[*(field.name for field in self._schema.fields), *CHANGE_COLUMNS],
+            [*columns, *(change[name] for name in changes.CHANGE_COLUMNS)],
+            names=[*(field.name for field in self._plan.schema.fields), *changes.CHANGE_COLUMNS],
         )
 
 

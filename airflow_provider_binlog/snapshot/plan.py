@@ -1,23 +1,19 @@
 """The request of a snapshot, and its plan and records, as they are stored.
 
-    <source>/snapshots/<snapshot id>/plan.json
-    <source>/snapshots/<snapshot id>/chunk-000012.json
-
-A retry finds the plan of its run, if its request is the same, and reads the chunks that have no
-record yet. A record names the parts of its chunk, and is written after them.
+A retry finds the plan of its run, `<source>/snapshots/<snapshot id>/plan.json`, and reads the
+chunks that have no record, `chunk-000012.json`, which is written after the parts that it names.
 """
-
-# ruff: noqa: TC001  `from_json` evaluates the types of fields.
 
 from __future__ import annotations
 
 import secrets
 import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from datetime import timedelta
-from functools import cache, partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from datetime import datetime, timedelta
+from functools import cached_property
+from typing import TypeVar
 
 from airflow_provider_binlog.changes import DEFAULT_POLICIES, InvalidText, Policies, ZeroDates
 from airflow_provider_binlog.errors import (
@@ -40,20 +36,11 @@ from airflow_provider_binlog.snapshot_manifest import (
     snapshot_path,
     table_digest,
 )
+from airflow_provider_binlog.staging.object_store import ObjectStore
 from airflow_provider_binlog.staging.paths import Snapshots, StoredFiles, ids_by_digest, part_key
 from airflow_provider_binlog.stored_json import StoredFormat, stored_as
-from airflow_provider_binlog.transport.server.status import replica_lag, threads_running
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from datetime import datetime
-
-    import pymysql
-
-    from airflow_provider_binlog.schema import TableName
-    from airflow_provider_binlog.staging.object_store import ObjectStore
-
-    Connect = Callable[[], pymysql.Connection[Any]]
+from airflow_provider_binlog.transport.server.driver import Connect
+from airflow_provider_binlog.transport.server.queries import replica_lag, threads_running
 
 _PLAN = StoredFormat("airflow-provider-binlog/snapshot-plan", 1, "the plan of a snapshot")
 _CHUNK = StoredFormat("airflow-provider-binlog/snapshot-chunk", 1, "the record of a chunk")
@@ -73,7 +60,7 @@ class SnapshotPlan:
         id, identity, database, table, schema, where: As in `SnapshotManifest`.
         low: Before every chunk, as in `SnapshotManifest`.
         exact: Whether the only chunk is read at one position.
-        asked_exact, chunk_bytes: As the request has them.
+        asked_exact, chunk_bytes: Those of the request.
         order: What orders the rows, so that the bounds divide them: `ChunkKey.order`.
         bounds: Between the chunks, as values; see `bounds.py`.
         zero_dates, invalid_text: How values are staged that no lake type holds.
@@ -134,22 +121,23 @@ class ChunkRecord:
 
 
 class SnapshotFiles:
-    """The plans, records and manifests of the snapshots of `source` in `store`."""
+    """The plans, records and manifests of the snapshots of `source` in `store`.
+
+    Ids are listed once, when they are first needed.
+    """
 
     def __init__(self, store: ObjectStore, source: str) -> None:
         self.store = store
         self._source = source
-        self._list_snapshots: Callable[[], Snapshots] = partial(
-            Snapshots, StoredFiles(store, source)
-        )
-        self._list_plans: Callable[[], Mapping[str, Sequence[str]]] = self._list_folders
 
-    def listed_once(self) -> SnapshotFiles:
-        """Return the same files, whose ids are listed once, for one table after the other."""
-        files = SnapshotFiles(self.store, self._source)
-        files._list_snapshots = cache(files._list_snapshots)
-        files._list_plans = cache(files._list_folders)
-        return files
+    @cached_property
+    def _snapshots(self) -> Snapshots:
+        return Snapshots(StoredFiles(self.store, self._source))
+
+    @cached_property
+    def _plans(self) -> Mapping[str, Sequence[str]]:
+        """Ids of the snapshots that were begun, by the table's digest, the newest last."""
+        return ids_by_digest(self.store.folders(self.key(SNAPSHOTS)))
 
     def key(self, path: str) -> str:
         """Return the key of a path below the source's folder."""
@@ -162,7 +150,7 @@ class SnapshotFiles:
         of the greatest id.
         """
         # A table that was adopted has a manifest alone.
-        ids = [*self._planned(name), *self._list_snapshots().ids_of(name)]
+        ids = [*self._planned(name), *self._snapshots.ids_of(name)]
         newest = max(map(planned_at, ids), default=None)
         if newest is not None and newest >= now:
             # Two tasks may begin at the same time.
@@ -170,7 +158,7 @@ class SnapshotFiles:
         return new_snapshot_id(now, name)
 
     def find_plan(self, request: SnapshotRequest) -> SnapshotPlan | None:
-        """Return the newest plan of a run that reads the same in the same way; None if none is."""
+        """Return the newest plan of a run that reads the same in the same way, or None."""
         name = request.name
         for snapshot_id in reversed(self._planned(name)):
             plan = self._read(SnapshotPlan, _PLAN, _plan_path(snapshot_id))
@@ -181,11 +169,8 @@ class SnapshotFiles:
     def read_plan(self, snapshot_id: str, name: TableName, where: str | None) -> SnapshotPlan:
         """Return the plan of a snapshot of a table.
 
-        Args:
-            snapshot_id: Of the snapshot.
-            name: Database and table.
-            where: The condition of the task. That of the plan is not run as SQL unless it is the
-                same: who can write to the staged files is not to choose a statement.
+        The condition of the plan is not run as SQL unless the task, too, has it as `where`: who can
+        write to the staged files is not to choose a statement.
 
         Raises:
             ManifestError: There is none, or it is another table's.
@@ -213,21 +198,19 @@ class SnapshotFiles:
         self._write(plan, _PLAN, _plan_path(plan.id))
 
     def delete_unfinished(self, name: TableName, *, before: datetime) -> list[str]:
-        """Delete the files of incomplete snapshots of a table; return the ids.
+        """Delete the files of incomplete snapshots that were planned before a time.
 
-        Args:
-            name: Database and table.
-            before: Only those that were planned before, at a time which has a zone.
+        Returns the ids. The time has a zone.
         """
         deleted = []
         for snapshot_id in self._planned(name):
-            if snapshot_id < new_snapshot_id(before, name) and not self.is_complete(snapshot_id):
+            if snapshot_id < new_snapshot_id(before, name) and not self._is_complete(snapshot_id):
                 self.store.delete_folder(self.key(snapshot_folder(snapshot_id)))
                 deleted.append(snapshot_id)
         return deleted
 
-    def is_complete(self, snapshot_id: str) -> bool:
-        """Whether a snapshot has a manifest, readable or not."""
+    def _is_complete(self, snapshot_id: str) -> bool:
+        # Its manifest may be unreadable.
         try:
             self.store.size(self.key(snapshot_path(snapshot_id)))
         except ObjectMissingError:
@@ -235,11 +218,7 @@ class SnapshotFiles:
         return True
 
     def _planned(self, name: TableName) -> Sequence[str]:
-        """Return the ids of the snapshots of a table that were begun, the newest last."""
-        return self._list_plans().get(table_digest(name), ())
-
-    def _list_folders(self) -> dict[str, list[str]]:
-        return ids_by_digest(self.store.folders(self.key(SNAPSHOTS)))
+        return self._plans.get(table_digest(name), ())
 
     def find_record(self, snapshot_id: str, number: int) -> ChunkRecord | None:
         """Return the record of a chunk; None if it is not read yet."""
@@ -392,13 +371,7 @@ def wait_until_idle(
     on_wait: Callable[[str], None] = lambda _: None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Return once the next chunk may be read.
-
-    Args:
-        throttle: The limits.
-        connect: Opens a connection to the server.
-        on_wait: Called with the reason as the wait begins, and every minute.
-        sleep: Waits for so many seconds.
+    """Return once the next chunk may be read; report the reason as a wait begins, and each minute.
 
     Raises:
         AccessDeniedError, ConfigurationError: As `Throttle.find_reason`.

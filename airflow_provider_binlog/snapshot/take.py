@@ -1,73 +1,47 @@
 """Take a snapshot of a table: plan it, read its chunks, write its manifest.
 
-`take_snapshot` does all of it. Tasks that share the chunks of a table do a step each:
-`begin_snapshot`, `read_chunks`, `complete_snapshot`.
+`take_snapshot` does all of it; tasks that share the chunks of a table do a step each.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING
 
-from airflow_provider_binlog.errors import ConflictError, StagingError, TableAlteredError
-from airflow_provider_binlog.position import Flavor
+from airflow_provider_binlog.errors import (
+    BinlogError,
+    ConflictError,
+    StagingError,
+    TableAlteredError,
+)
+from airflow_provider_binlog.manifest import Manifest
+from airflow_provider_binlog.position import Flavor, Position, SourceIdentity
+from airflow_provider_binlog.schema import TableName
 from airflow_provider_binlog.snapshot.bounds import find_bounds
 from airflow_provider_binlog.snapshot.chunk import ChunkReader, describe_table, read_chunk
-from airflow_provider_binlog.snapshot.plan import SnapshotFiles, SnapshotPlan, wait_until_idle
+from airflow_provider_binlog.snapshot.plan import (
+    ChunkRecord,
+    SnapshotFiles,
+    SnapshotPlan,
+    SnapshotRequest,
+    wait_until_idle,
+)
 from airflow_provider_binlog.snapshot_manifest import SnapshotManifest, snapshot_path
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
-from airflow_provider_binlog.transport.server.consistent_read import (
-    gtids_at,
-    open_read,
-    open_session,
-)
-from airflow_provider_binlog.transport.server.queries import identify
+from airflow_provider_binlog.staging.object_store import ObjectStore
+from airflow_provider_binlog.transport.server.consistent_read import open_read, open_session
+from airflow_provider_binlog.transport.server.driver import Connect, Connection
+from airflow_provider_binlog.transport.server.queries import gtid_at, identify
 from airflow_provider_binlog.transport.server.setup import check_databases
-from airflow_provider_binlog.transport.server.tables import row_bytes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from airflow_provider_binlog.manifest import Manifest
-    from airflow_provider_binlog.position import Position, SourceIdentity
-    from airflow_provider_binlog.snapshot.chunk import Connect
-    from airflow_provider_binlog.snapshot.plan import ChunkRecord, SnapshotRequest
-    from airflow_provider_binlog.staging.object_store import ObjectStore
-    from airflow_provider_binlog.transport.server.consistent_read import Connection
+from airflow_provider_binlog.transport.server.tables import data_bytes, row_bytes
 
 _ROUNDS_MAX = 5
+_TASK_CHUNKS = 8
+"""A task reads at least as many chunks, or a whole table: its start takes as long as some."""
 _KEPT = timedelta(days=7)
 """Files of an incomplete snapshot are kept for so long: a task may still read its chunks."""
-
-
-@dataclass(frozen=True)
-class TakenSnapshot:
-    """A complete snapshot.
-
-    Attributes:
-        manifest: As it is stored.
-        path: Of the manifest below the source's folder.
-    """
-
-    manifest: SnapshotManifest
-    path: str
-
-
-@dataclass(frozen=True)
-class Progress:
-    """Progress of reading a snapshot.
-
-    Attributes:
-        chunks: How many chunks are read.
-        chunk_count: How many there are.
-        rows: How many rows the read chunks have.
-    """
-
-    chunks: int
-    chunk_count: int
-    rows: int
 
 
 def take_snapshot(
@@ -76,9 +50,9 @@ def take_snapshot(
     store: ObjectStore,
     *,
     read_plan: Callable[[SnapshotPlan], object] | None = None,
-    on_progress: Callable[[Progress], None] = lambda _: None,
+    on_progress: Callable[[str], object] = lambda _: None,
     on_wait: Callable[[str], None] = lambda _: None,
-) -> TakenSnapshot:
+) -> SnapshotManifest:
     """Read a table and stage its rows; the manifest, written last, makes them visible.
 
     A snapshot that an earlier try of the same run began is continued, or returned if it is
@@ -89,9 +63,8 @@ def take_snapshot(
         request: What to read.
         connect: Opens a connection.
         store: Where the files go.
-        read_plan: Reads the chunks of a plan that have no record yet; by default they are read
-            here.
-        on_progress: Called after each chunk that is read here.
+        read_plan: Reads the chunks of a plan that have no record yet, in place of this process.
+        on_progress: Called after each chunk that is read here, with the number of chunks and rows.
         on_wait: Called with the reason while the server is too busy.
 
     Raises:
@@ -107,17 +80,15 @@ def take_snapshot(
         try:
             plan = begin_snapshot(request, connect, store, renew=round_ > 0, on_wait=on_wait)
             if (manifest := files.find_manifest(plan.id)) is not None:
-                return TakenSnapshot(manifest, snapshot_path(plan.id))
+                return manifest
             if read_plan is not None:
                 read_plan(plan)
             else:
                 read_chunks(plan, range(plan.chunk_count), reader, on_progress=on_progress)
-        except TableAlteredError:
-            if round_ == _ROUNDS_MAX - 1:
-                raise
-        else:
             return complete_snapshot(plan, files)
-    raise TableAlteredError("the table is altered again and again")
+        except TableAlteredError as error:
+            altered = error
+    raise altered
 
 
 def begin_snapshot(
@@ -132,10 +103,9 @@ def begin_snapshot(
     """Return the plan of a snapshot, stored: that of an earlier try of the same run if it serves.
 
     It does if the request is the same, and the snapshot is complete, or the server, the table's
-    schema and what orders its rows are the same, too. A new plan has the table's schema and the
-    bounds of its chunks. Its `low` has GTIDs if the staged changes do, which are compared with it:
-    on MariaDB only if they are another server's. What older snapshots of the table left that were
-    never completed is deleted.
+    schema and what orders its rows are the same, too. Its `low` has GTIDs if the staged changes do,
+    which are compared with it: on MariaDB only if they are another server's. What older snapshots
+    of the table left that were never completed is deleted.
 
     Args:
         request: What to read.
@@ -143,14 +113,13 @@ def begin_snapshot(
         store: Where the plan is.
         renew: Whether a new plan is made in any case.
         on_wait: Called with the reason while the server is too busy to find bounds.
-        files: Those of the source in the store, where the caller has them.
+        files: Those of the source in the store, whose ids were listed after earlier snapshots of
+            the table began.
 
     Raises:
         ServerSetupError: The log lacks the changes of the table's database.
         TableAlteredError: The table lost its key while bounds were found.
-        SourceError: The server refused.
-        StagingError: The store failed.
-        UnsupportedError: A column's type is not staged, or it is a view.
+        BinlogError: As `take_snapshot`.
     """
     files = files or SnapshotFiles(store, request.source_name)
     stored = None if renew else files.find_plan(request)
@@ -171,7 +140,6 @@ def _plan(
     stored: SnapshotPlan | None,
     on_wait: Callable[[str], None],
 ) -> SnapshotPlan:
-    """Return the plan of a snapshot as the table is now: the stored plan if it serves."""
     now = datetime.now(UTC)
     with open_read(connect, request.name, exact=False) as read:
         table, low = describe_table(read, request.name, request.policies), read.low
@@ -221,36 +189,31 @@ def _with_gtids(
     if latest is None or latest.stop.gtid is None:
         return replace(low, gtid=None)
     if identity.flavor is Flavor.MARIADB and latest.identity != identity:
-        return replace(low, gtid=gtids_at(connection, low))
+        return replace(low, gtid=gtid_at(connection, low) or "")
     return low
 
 
 def read_chunks(
     plan: SnapshotPlan,
-    numbers: Iterable[int],
+    numbers: Sequence[int],
     reader: ChunkReader,
     *,
-    on_progress: Callable[[Progress], None] = lambda _: None,
-) -> Progress:
+    on_progress: Callable[[str], object] = lambda _: None,
+) -> int:
     """Read those chunks of a plan that have no record yet; return how many rows all have.
 
     Raises:
-        TableAlteredError: The table has another schema than in the plan.
         BinlogError: As `read_chunk`.
     """
-    remaining = list(numbers)
-    progress = Progress(0, len(remaining), 0)
-    for number in remaining:
-        record = reader.files.find_record(plan.id, number)
-        if record is None:
-            record = read_chunk(plan, number, reader)
-        rows = progress.rows + record.chunk.rows
-        progress = replace(progress, chunks=progress.chunks + 1, rows=rows)
-        on_progress(progress)
-    return progress
+    rows = 0
+    for count, number in enumerate(numbers, 1):
+        record = reader.files.find_record(plan.id, number) or read_chunk(plan, number, reader)
+        rows += record.chunk.rows
+        on_progress(f"{count} of {len(numbers)} chunks, {rows} rows")
+    return rows
 
 
-def complete_snapshot(plan: SnapshotPlan, files: SnapshotFiles) -> TakenSnapshot:
+def complete_snapshot(plan: SnapshotPlan, files: SnapshotFiles) -> SnapshotManifest:
     """Write the manifest of a snapshot whose chunks are all read.
 
     Raises:
@@ -276,16 +239,15 @@ def complete_snapshot(plan: SnapshotPlan, files: SnapshotFiles) -> TakenSnapshot
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
         created_by=plan.created_by,
     )
-    path = snapshot_path(plan.id)
     try:
-        files.store.create(files.key(path), manifest.encode())
+        files.store.create(files.key(snapshot_path(plan.id)), manifest.encode())
     except ConflictError:
         # An earlier try wrote it and lost the answer; or another process completes it, too.
         stored = files.find_manifest(plan.id)
         if stored is None:
             raise
-        manifest = stored
-    return TakenSnapshot(manifest, path)
+        return stored
+    return manifest
 
 
 def _read_record(plan: SnapshotPlan, number: int, files: SnapshotFiles) -> ChunkRecord:
@@ -297,3 +259,57 @@ def _read_record(plan: SnapshotPlan, number: int, files: SnapshotFiles) -> Chunk
             chunk=number,
         )
     return record
+
+
+def plan_tables(
+    requests: Sequence[SnapshotRequest],
+    connect: Connect,
+    store: ObjectStore,
+    *,
+    on_wait: Callable[[TableName, str], None],
+) -> Iterator[SnapshotPlan | BinlogError | None]:
+    """Begin the snapshots of tables of many chunks; yield what each table's tasks read.
+
+    That is a plan, None for all of a small table, or why its snapshot could not be planned: the one
+    task that then reads all of it fails for that.
+
+    Args:
+        requests: One for each table, one at least.
+        connect: Opens a connection.
+        store: Where the plans are.
+        on_wait: Called with the table and the reason while the server is too busy.
+
+    Raises:
+        SourceError: The server refused to say how large the tables are.
+    """
+    with open_session(connect) as connection:
+        sizes = [data_bytes(connection, request.name) for request in requests]
+    files = SnapshotFiles(store, requests[0].source_name)
+    for request, size in zip(requests, sizes, strict=True):
+        if size <= _TASK_CHUNKS * request.chunk_bytes:
+            yield None
+            continue
+        wait = partial(on_wait, request.name)
+        try:
+            yield begin_snapshot(request, connect, store, on_wait=wait, files=files)
+        except BinlogError as error:
+            yield error
+
+
+def share_chunks(counts: Sequence[int], tasks_max: int) -> list[tuple[int, int, int]]:
+    """Share the chunks of tables, not more tables than tasks, among tasks in order.
+
+    Returns, for each task, the number of its table, and the start and stop of its chunks.
+
+    Args:
+        counts: How many chunks each table has, 1 at least.
+        tasks_max: Among how many tasks at most.
+    """
+    size = _TASK_CHUNKS
+    while sum(-(-count // size) for count in counts) > tasks_max:
+        size += size // 8
+    return [
+        (table, first, min(first + size, count))
+        for table, count in enumerate(counts)
+        for first in range(0, count, size)
+    ]

@@ -1,51 +1,31 @@
 """Copies of a server's binlog files: as the server wrote them, compressed, and only whole ones.
 
-The server sends the log event by event; the checksum of each is verified, and the events stand in
-the copy as they do in the file. So a copy is read like the file itself, after the server has purged
-it.
+The checksum of each event is verified. A copy is read like the file, after the server purged it.
 """
 
 from __future__ import annotations
 
 import tempfile
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
+from airflow_provider_binlog import errors
 from airflow_provider_binlog.binlog.header import MAGIC
-from airflow_provider_binlog.errors import (
-    ConnectionLostError,
-    ForeignPositionError,
-    PositionPurgedError,
-)
+from airflow_provider_binlog.blocks.block import EventBlock
 from airflow_provider_binlog.position import FIRST_OFFSET, Position
 from airflow_provider_binlog.sources.binlog_files import StoredFile
+from airflow_provider_binlog.staging.object_store import ObjectStore
+from airflow_provider_binlog.transport.block_stream import BlockStream
 from airflow_provider_binlog.transport.files.names import plain_name
 from airflow_provider_binlog.transport.files.reader import FileBlockStream
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    import numpy.typing as npt
-
-    from airflow_provider_binlog.blocks.block import EventBlock
-    from airflow_provider_binlog.staging.object_store import ObjectStore
-    from airflow_provider_binlog.transport.block_stream import BlockStream
-    from airflow_provider_binlog.transport.server.queries import BinaryLog
+from airflow_provider_binlog.transport.server.queries import BinaryLog
 
 SUFFIX = ".zst"
-
-
-@dataclass(frozen=True)
-class Archived:
-    """A file that was copied: its name, and its bytes as they are on the server."""
-
-    file: str
-    bytes: int
 
 
 def archive_log(
@@ -54,7 +34,7 @@ def archive_log(
     store: ObjectStore,
     *,
     created: Callable[[Position], int],
-) -> Iterator[Archived]:
+) -> Iterator[BinaryLog]:
     """Copy the files that the server writes no more, and are not in the store yet; yield each.
 
     Args:
@@ -79,7 +59,7 @@ def archive_log(
                 copy = Path(folder) / f"{log.file}{SUFFIX}"
                 _copy(source.blocks(Position(log.file, FIRST_OFFSET), stop), log, copy)
                 store.upload(copy.name, copy)
-            yield Archived(log.file, log.size)
+            yield log
 
 
 def _check_continues(
@@ -88,13 +68,12 @@ def _check_continues(
     store: ObjectStore,
     created: Callable[[Position], int],
 ) -> None:
-    """Refuse a store that holds another log, or one before a gap."""
     if not there:
         return
     newest = max(there, key=lambda name: Position(name, FIRST_OFFSET).file_number)
     first, last = Position(logs[0].file, FIRST_OFFSET), Position(newest, FIRST_OFFSET)
     if last.file_number + 1 < first.file_number:
-        raise PositionPurgedError(
+        raise errors.PositionPurgedError(
             "the server has purged files that were not archived: archive what it has in another "
             "folder, and let the tasks run before it purges",
             archived=newest,
@@ -109,12 +88,12 @@ def _check_continues(
     copies = FileBlockStream(
         [there[both[-1]]], open_file=lambda name: StoredFile(store.open(name), name)
     )
-    if copies.created(both[-1]) != created(position):
+    if copies.beginning(both[-1])[1].created != created(position):
         raise _other_log(both[-1])
 
 
-def _other_log(file: str) -> ForeignPositionError:
-    return ForeignPositionError(
+def _other_log(file: str) -> errors.ForeignPositionError:
+    return errors.ForeignPositionError(
         "the archive holds files of another log, or of this one before it was reset: archive it in "
         "another folder",
         file=file,
@@ -122,7 +101,6 @@ def _other_log(file: str) -> ForeignPositionError:
 
 
 def _copy(blocks: Iterator[EventBlock], log: BinaryLog, path: Path) -> None:
-    """Write a copy of one file."""
     end = len(MAGIC)
     with pa.CompressedOutputStream(str(path), "zstd") as sink:
         sink.write(MAGIC)
@@ -132,13 +110,12 @@ def _copy(blocks: Iterator[EventBlock], log: BinaryLog, path: Path) -> None:
             sink.write(_events_of(block))
             end = block.next_offset
     if end != log.size:
-        raise ConnectionLostError(
+        raise errors.ConnectionLostError(
             "a file of the log was not sent whole", file=log.file, wanted=log.size, sent=end
         )
 
 
 def _events_of(block: EventBlock) -> memoryview:
-    """Return the bytes of a block's events, without what is between them."""
     first, last = int(block.start[0]), int(block.start[-1] + block.size[-1])
     if last - first == int(block.size.sum()):
         return block.data.data[first:last]

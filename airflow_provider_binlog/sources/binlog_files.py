@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +14,6 @@ from airflow_provider_binlog.staging.object_store import ObjectStore, translated
 from airflow_provider_binlog.transport.files.names import arrange, is_pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from airflow_provider_binlog.transport.files.content import BinaryFile
 
     Reach = Callable[[str], tuple[Any, str]]
@@ -23,10 +22,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class BinlogFiles:
-    """The files of one log.
+    """The files of one log, in the order in which they are read.
 
     Attributes:
-        paths: Where each lies, in the order in which they are read.
         ignored: Names of the other files that were found.
         open: Opens one of the files by its path; the caller closes it.
         as_given: Whether they are read as they were given: in any order, with any names. Else they
@@ -67,11 +65,7 @@ class StoredFile(io.RawIOBase):
 
 
 def reach_plainly(location: str) -> tuple[Any, str]:
-    """Return the fsspec file system that a location is on, and the path there.
-
-    Raises:
-        ConfigurationError: Nothing that is installed knows the location's scheme.
-    """
+    """Return the fsspec file system that a location is on, and the path there."""
     try:
         system, path = fsspec.core.url_to_fs(location)
     except (ImportError, ValueError) as error:
@@ -81,10 +75,6 @@ def reach_plainly(location: str) -> tuple[Any, str]:
 
 def find_files(locations: str | Sequence[str], reach: Reach) -> BinlogFiles:
     """Return the binlogs that some locations name: files, folders, globs of file names.
-
-    Args:
-        locations: `s3://conn_id@bucket/binlogs/`, `/backup/binlog.*`, ...
-        reach: Opens the store of a location.
 
     Raises:
         ConfigurationError: There is no binlog, or they are of two logs.
@@ -106,14 +96,14 @@ def find_files(locations: str | Sequence[str], reach: Reach) -> BinlogFiles:
                     "one file lies in two folders", file=name, folders=[folders[name], folder]
                 )
             systems[path] = system
-    log_files = arrange(folders, folder=given[0].rstrip("/"))
-    paths = tuple(f"{folders[name]}/{name}" for name in log_files.names)
+    names, others = arrange(folders, folder=given[0].rstrip("/"))
+    paths = tuple(f"{folders[name]}/{name}" for name in names)
 
     def open_file(path: str) -> StoredFile:
         with translated(path):
             return StoredFile(systems[path].open(path, "rb"), path)
 
-    return BinlogFiles(paths, (*ignored, *log_files.ignored), open_file)
+    return BinlogFiles(paths, (*ignored, *others), open_file)
 
 
 def _list(location: str, reach: Reach) -> tuple[Any, str, Sequence[str], Sequence[str]]:
@@ -132,7 +122,5 @@ def _list(location: str, reach: Reach) -> tuple[Any, str, Sequence[str], Sequenc
             folder, _, name = path.rstrip("/").rpartition("/")
             return system, folder, [name], []
     path = path.rstrip("/")
-    log_files = arrange(
-        ObjectStore(system, path).list(""), folder=location.rstrip("/"), pattern=pattern
-    )
-    return system, path, log_files.names, log_files.ignored
+    listed = ObjectStore(system, path).list("")
+    return system, path, *arrange(listed, folder=location.rstrip("/"), pattern=pattern)

@@ -1,29 +1,24 @@
 """How to reach a server: the checked fields of a connection, and the connections of one task.
 
-All connections of a task lead to the same server. A proxy or a DNS name may lead to another server
-each time: positions of the one would be compared with the other's log, and rows of both be
-committed under one identity.
+A proxy or a DNS name may lead to another server each time: positions of the one would be compared
+with the other's log, and rows of both be committed under one identity.
 """
 
 from __future__ import annotations
 
+import json
 import ssl
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+import pymysql
+
 from airflow_provider_binlog.errors import ConfigurationError, ServerChangedError
-from airflow_provider_binlog.transport.server import queries
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    import pymysql
-
-    from airflow_provider_binlog.position import SourceIdentity
-
-    Connection = pymysql.Connection[Any]
+from airflow_provider_binlog.position import SourceIdentity
+from airflow_provider_binlog.transport.server import driver, queries
 
 DSN_SCHEMES = ("binlog", "mysql", "mariadb")
 SSL_MODES = ("disabled", "preferred", "required", "verify_ca", "verify_identity")
@@ -67,8 +62,7 @@ class ConnectionSettings:
     Attributes:
         ssl_mode: One of `SSL_MODES`, as the mysql client means them.
         ssl_ca, ssl_cert, ssl_key: Paths of PEM files.
-        server_public_key_path: Path of a PEM file: the key of the server, which encrypts the
-            password where there is no TLS.
+        server_public_key_path: Of a PEM file; the key encrypts the password without TLS.
         get_server_public_key: Whether a key that the server itself sends may do that.
         enable_cleartext_plugin: Whether the password may be sent in clear text without TLS.
         connect_timeout, read_timeout, query_timeout: Seconds; see `ServerConnection`.
@@ -102,11 +96,7 @@ class ConnectionSettings:
         password: str | None,
         extra: Mapping[str, Any],
     ) -> ConnectionSettings:
-        """Check the fields of a connection; `extra` holds the rest by the names used here.
-
-        Raises:
-            ConfigurationError: A field of `extra` is unknown or cannot be used as given.
-        """
+        """Check the fields of a connection; `extra` holds the rest by the names used here."""
         known = {field.name for field in fields(cls)} - {"host", "port", "user", "password"}
         if unknown := sorted(set(extra) - known):
             raise ConfigurationError(
@@ -135,9 +125,6 @@ class ConnectionSettings:
 
         User and password are percent-encoded where they hold one of `:/?#[]@%`; the query holds
         what a connection keeps in its extra.
-
-        Raises:
-            ConfigurationError: It is no such address, or a field cannot be used as given.
         """
         try:
             parts = urlsplit(dsn)
@@ -165,7 +152,7 @@ class ConnectionSettings:
         """Address for people: `host:port` or the socket's path."""
         return self.unix_socket or f"{self.host}:{self.port}"
 
-    def connect(self) -> pymysql.Connection[Any]:
+    def connect(self) -> driver.Connection:
         """Return a new connection; the caller closes it.
 
         Raises:
@@ -176,20 +163,15 @@ class ConnectionSettings:
             ConnectionLostError: The server was not reached, or has no room now.
             FormatError: What answers is no MySQL or MariaDB server.
         """
-        # Here, so that parsing a DAG does not load it.
-        import pymysql
-
-        from airflow_provider_binlog.transport.server.driver import ServerConnection, driver_errors
-
         if tuple(map(int, pymysql.VERSION[:3])) < _PYMYSQL_MIN:
             raise ConfigurationError(
                 f"PyMySQL is too old here: install {'.'.join(map(str, _PYMYSQL_MIN))} or later",
                 found=pymysql.VERSION_STRING,
             )
         key, context = self._server_public_key(), self._ssl_context()
-        with driver_errors(server=self.address, user=self.user):
+        with driver.driver_errors(server=self.address, user=self.user):
             try:
-                return ServerConnection(
+                return driver.ServerConnection(
                     host=self.host,
                     port=self.port,
                     unix_socket=self.unix_socket,
@@ -232,9 +214,7 @@ class ConnectionSettings:
         if self.ssl_mode == "preferred" and not (self.ssl_ca or self.ssl_cert):
             return None
         if self.ssl_mode == "required" and not (self.ssl_ca or self.ssl_cert):
-            from airflow_provider_binlog.transport.server.driver import unverified_context
-
-            return unverified_context()
+            return driver.unverified_context()
         try:
             context = ssl.create_default_context(cafile=self.ssl_ca)
             if self.ssl_cert:
@@ -252,7 +232,6 @@ class ConnectionSettings:
         return context
 
     def _check_tls(self, error: Exception) -> None:
-        """Raise the error of the settings that one of PyMySQL means, if it means one."""
         cause = getattr(error, "original_exception", None) or error.__cause__
         if isinstance(cause, ssl.SSLCertVerificationError):
             raise ConfigurationError(
@@ -295,14 +274,8 @@ class Connections:
         self.settings = settings
         self._server: SourceIdentity | None = None
 
-    def open(self) -> Connection:
-        """Return a new connection; the caller closes it.
-
-        Raises:
-            ServerChangedError: It leads to another server than the ones before.
-            ServerSetupError: The server writes no binary log.
-            BinlogError: As `ConnectionSettings.connect`.
-        """
+    def open(self) -> driver.Connection:
+        """Return a new connection, checked; the caller closes it."""
         connection = self.settings.connect()
         try:
             self.check(connection)
@@ -311,11 +284,12 @@ class Connections:
             raise
         return connection
 
-    def check(self, connection: Connection) -> None:
+    def check(self, connection: driver.Connection) -> None:
         """Refuse a connection that leads to another server than the ones before.
 
         Raises:
-            ServerChangedError, ServerSetupError: As `open`.
+            ServerChangedError: It does.
+            ServerSetupError: The server writes no binary log.
         """
         here = queries.identify(connection)
         if self._server is None:
@@ -329,3 +303,25 @@ class Connections:
                 before=self._server,
                 now=here,
             )
+
+
+@dataclass(frozen=True)
+class Location:
+    """A folder or a file as a process on another machine reaches it.
+
+    Attributes:
+        protocol: Names the file system in fsspec.
+        path: On that file system.
+        options: Arguments of the file system as JSON, credentials included.
+    """
+
+    protocol: str
+    path: str
+    options: str = field(default="{}", repr=False)
+
+    def open(self) -> tuple[Any, str]:
+        """Return the file system, and the path."""
+        # Here: the driver of Spark passes locations on, and needs none.
+        import fsspec
+
+        return fsspec.filesystem(self.protocol, **json.loads(self.options)), self.path

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from airflow_provider_binlog.errors import (
-    CheckpointMissingError,
-    ConfigurationError,
-    ForeignPositionError,
-    FormatError,
-)
+from airflow_provider_binlog import errors
+from airflow_provider_binlog.checkpoint import Checkpoint
 from airflow_provider_binlog.position import (
+    Flavor,
     Position,
     SourceIdentity,
     parse_position,
@@ -23,20 +20,11 @@ from airflow_provider_binlog.position import (
 from airflow_provider_binlog.sources.binlog_source import Failover, check_choice
 from airflow_provider_binlog.transport.block_stream import BlockStream, check_created
 from airflow_provider_binlog.transport.server import queries
+from airflow_provider_binlog.transport.server.driver import Connect
 from airflow_provider_binlog.transport.server.tables import ForeignKeys
 from airflow_provider_binlog.transport.stream.commands import file_created
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import pymysql
-
-    from airflow_provider_binlog.checkpoint import Checkpoint
-
-    Connect = Callable[[], pymysql.Connection[Any]]
-    from collections.abc import Callable, Collection
-
-    from airflow_provider_binlog.position import Flavor
     from airflow_provider_binlog.schema_history.statements import ServerTablesReader
 
 NO_START = (
@@ -84,11 +72,7 @@ def read_server_state(
 ) -> SourceState:
     """Return the state of a source that is a server; changes nothing.
 
-    Args:
-        connect: Opens a connection to the server, always to the same one.
-        saved: The checkpoint; None on the first run.
-        start: Where the first run begins.
-        failover: What to do if the checkpoint is another server's.
+    Without a saved checkpoint, the first run begins at `start`. All connections are to one server.
 
     Raises:
         CheckpointMissingError: There is no checkpoint, and `start` is None.
@@ -99,7 +83,12 @@ def read_server_state(
         PositionPurgedError: The server no longer has the log at the position.
     """
     check_choice(Failover, failover, "failover")
-    position = saved.position if saved else _first_position(connect, start)
+    if saved is not None:
+        position: Position | None = saved.position
+    elif start is None:
+        raise errors.CheckpointMissingError(NO_START)
+    else:
+        position = None if find_gtid_text(start) else resolve_position(connect, start)
     with closing(connect()) as connection:
         here = queries.identify(connection)
         if saved is not None and saved.identity != here:
@@ -111,7 +100,7 @@ def read_server_state(
             _check_issuer(start, here)
         if position is None:
             return SourceState(here, saved, None, queries.log_end(connection))
-        queries.check_position(connection, here, position)
+        queries.check_position(connection, position)
         created = file_created(connect, here.flavor, position)
         check_created(position.file, created, position)
         # After the file's creation time: a log that is reset between the two is found out when
@@ -123,23 +112,19 @@ def read_server_state(
 
 
 def _covered_gtids(saved: Checkpoint, here: SourceIdentity, failover: Failover) -> str:
-    """Return the GTIDs that the checkpoint of another server covers.
-
-    Raises:
-        ForeignPositionError: It is not to be followed, or cannot be.
-    """
+    """Return the GTIDs that the checkpoint of another server covers, if it can be followed."""
     context = {"position": saved.position, "issued_by": saved.identity, "this_is": here.server}
     if failover != "follow":
-        raise ForeignPositionError(
+        raise errors.ForeignPositionError(
             "the checkpoint belongs to another server, or to a log of another name: if this server "
             'is its promoted replica, failover="follow" finds the position by GTID',
             log_name=here.log_name,
             **context,
         )
     if here.flavor is not saved.identity.flavor:
-        raise ForeignPositionError("a failover to a server of another family", **context)
+        raise errors.ForeignPositionError("a failover to a server of another family", **context)
     if not saved.position.gtid:
-        raise ForeignPositionError(
+        raise errors.ForeignPositionError(
             "the checkpoint has no GTIDs by which its position could be found on another server: "
             "take a new snapshot there",
             **context,
@@ -148,25 +133,14 @@ def _covered_gtids(saved: Checkpoint, here: SourceIdentity, failover: Failover) 
 
 
 def _check_issuer(start: Start | None, here: SourceIdentity) -> None:
-    """Refuse what a sensor returned that queried another server.
-
-    Raises:
-        ForeignPositionError: It did.
-    """
     issued_by = start.get("identity") if isinstance(start, Mapping) else None
     if issued_by is not None and SourceIdentity.from_json(issued_by) != here:
-        raise ForeignPositionError(
+        raise errors.ForeignPositionError(
             "the sensor found the start on another server than the connection leads to now: does "
             "a proxy balance over several servers? Connect to one, and clear the sensor's task",
             start=start,
             this_is=here,
         )
-
-
-def _first_position(connect: Connect, start: Start | None) -> Position | None:
-    if start is None:
-        raise CheckpointMissingError(NO_START)
-    return None if find_gtid_text(start) else resolve_position(connect, start)
 
 
 Start = str | Mapping[str, Any]
@@ -184,50 +158,34 @@ def find_gtid_text(start: Start) -> str | None:
 
 
 def resolve_position(connect: Connect, start: Start) -> Position:
-    """Return the position that `start`, which is no GTID set, means on this server now.
-
-    Args:
-        connect: Opens a connection to the server.
-        start: What a person wrote.
-
-    Raises:
-        ConfigurationError: It is none of the ways to name a position.
-    """
-    text = "" if isinstance(start, Mapping) else start.strip()
-    if text not in ("now", "earliest"):
+    """Return the position that `start`, which is no GTID set, means on this server now."""
+    text = start.strip() if isinstance(start, str) else ""
+    query = {"now": queries.log_end, "earliest": queries.first_position}.get(text)
+    if query is None:
         return read_position(start)
     with closing(connect()) as connection:
-        query = queries.log_end if text == "now" else queries.first_position
         return query(connection)
 
 
 def read_position(start: Start) -> Position:
-    """Return a position in words or in JSON, or the one in what the sensor returned.
-
-    Raises:
-        ConfigurationError: It is none of them.
-    """
+    """Return a position in words or in JSON, or the one in what the sensor returned."""
     if isinstance(start, Mapping):
-        return _read_json(start)
+        try:
+            return Position.from_json(dict(start.get("start", start)))
+        except (errors.FormatError, TypeError, ValueError) as error:
+            raise errors.ConfigurationError(
+                "not a position, nor what the sensor returned", given=start
+            ) from error
     try:
         position = parse_position(start)
         split_file_name(position.file)
-    except FormatError as error:
-        raise ConfigurationError(
+    except errors.FormatError as error:
+        raise errors.ConfigurationError(
             'a start is "now", "earliest", a position such as "binlog.000042:4" or a GTID set: '
             f"{error.args[0]}",
             given=repr(start)[:_SHOWN_SIZE_MAX],
         ) from error
     return position
-
-
-def _read_json(value: Mapping[str, Any]) -> Position:
-    try:
-        return Position.from_json(dict(value.get("start", value)))
-    except (FormatError, TypeError, ValueError) as error:
-        raise ConfigurationError(
-            "not a position, nor what the sensor returned", given=value
-        ) from error
 
 
 class Log(BlockStream, Protocol):
@@ -254,11 +212,7 @@ class Log(BlockStream, Protocol):
         """Return where the log ends now: between two transactions."""
 
     def number(self, file: str) -> int:
-        """Return a number by which the log's files are ordered.
-
-        Raises:
-            ConfigurationError: It is none of the files that were given.
-        """
+        """Return a number by which the log's files are ordered."""
         return split_file_name(file)[1]
 
     def after(self, file: str) -> Position | None:  # noqa: ARG002
@@ -272,16 +226,14 @@ class Log(BlockStream, Protocol):
         """Refuse a log that capture cannot work with, naming all that is wrong.
 
         Raises:
-            ServerSetupError, AccessDeniedError, ConfigurationError: Says what to change.
+            ServerSetupError, AccessDeniedError: Says what to change.
         """
         return
 
     def check_databases(self, captures: Callable[[str], bool], databases: Collection[str]) -> None:
         """Refuse a log that lacks the changes of databases that are captured.
 
-        Args:
-            captures: Whether tables of a database may be captured.
-            databases: Names to look at, besides those that are found.
+        `databases` are looked at besides those that the server shows.
 
         Raises:
             ServerSetupError: Names the databases.
@@ -298,11 +250,7 @@ class Log(BlockStream, Protocol):
         """
 
     def resolve(self, start: Start) -> Position:
-        """Return the position that `start` means in this log now.
-
-        Raises:
-            ConfigurationError: It is none of the ways to name a position.
-        """
+        """Return the position that `start` means in this log now, or raise ConfigurationError."""
 
     def bytes_between(self, start: Position, stop: Position) -> int | None:  # noqa: ARG002
         """Return how many bytes of log lie between two positions; None if that is not known.
@@ -319,15 +267,6 @@ class Log(BlockStream, Protocol):
         """Return database and name of the tables that the server shows; none where it is files."""
         return ()
 
-    def server_ids(self, count: int, *, seed: str) -> list[int | None]:  # noqa: ARG002
-        """Return ids under which so many tasks may read at the same time; None for files.
-
-        Args:
-            count: How many.
-            seed: Decides which ids, so that a task that is tried again finds the same ones.
-        """
-        return [None] * count
-
     def unlogged_foreign_keys(
         self,
         captured: Callable[[str, str], bool],  # noqa: ARG002
@@ -335,10 +274,6 @@ class Log(BlockStream, Protocol):
     ) -> ForeignKeys:
         """Return the foreign keys that change captured rows without an event in the log.
 
-        Raises no `BinlogError`.
-
-        Args:
-            captured: Whether a table, given by database and name, is captured.
-            logged: Tables that exist, according to the log.
+        `logged` are tables that exist, according to the log. Raises no `BinlogError`.
         """
         return ForeignKeys()

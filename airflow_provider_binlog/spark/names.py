@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from string import Formatter
-from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.errors import ConfigurationError
 from airflow_provider_binlog.names import encode_name, quote_identifier
-
-if TYPE_CHECKING:
-    from airflow_provider_binlog.table_options import TableRules
+from airflow_provider_binlog.table_options import TableRules
 
 _FIELDS = {"database", "table"}
 
@@ -19,19 +16,15 @@ def quote_text(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
+def is_folder(target: str) -> bool:
+    """Whether the quoted name of a table is that of a folder, and of no table in a catalog."""
+    return target.startswith("delta.`")
+
+
 def target_name(format_: str, lake: str, options: TableRules, database: str, table: str) -> str:
     """Return the quoted name of the lake table that follows a table of the source.
 
-    Args:
-        format_: `delta` or `iceberg`.
-        lake: Delta: folder of the tables that have no name in a catalog. Iceberg: name of the
-            catalog.
-        options: Those of the tables: names in the catalog.
-        database: The source table's.
-        table: Its name.
-
-    Raises:
-        ConfigurationError: See `catalog_name`.
+    `lake` is Iceberg's catalog, or the folder of Delta's tables that `options` do not name.
     """
     template = options.of((database, table)).target
     if format_ == "iceberg":

@@ -8,33 +8,17 @@ Source: mysql-server, sql/sql_yacc.yy, alter_list_item and table_element; mariad
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.errors import UnsupportedError
 from airflow_provider_binlog.names import fold_name
 from airflow_provider_binlog.position import Flavor
-from airflow_provider_binlog.sql.definitions import (
-    FIRST,
-    AddColumn,
-    AddPrimaryKey,
-    Alteration,
-    ChangeColumn,
-    ChangeIndexes,
-    ConvertCharset,
-    Definition,
-    DropColumn,
-    DropPrimaryKey,
-    Opaque,
-    RenameColumn,
-    RewriteRows,
-    SetDefault,
-    initial_default,
-    new_key,
-    read_definition,
-)
+from airflow_provider_binlog.sql import definitions as sql
+from airflow_provider_binlog.sql.defaults import read_literal
 from airflow_provider_binlog.sql.lexer import (
     Reader,
+    Session,
     Word,
     capitals,
     chunks,
@@ -42,12 +26,6 @@ from airflow_provider_binlog.sql.lexer import (
     keyword,
     outer_texts,
 )
-from airflow_provider_binlog.sql.literals import read_literal
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from airflow_provider_binlog.sql.lexer import Session
 
 # ------------------------------------------------------------------- options, partitions
 
@@ -74,17 +52,14 @@ _PARTITIONING = frozenset(
         *("PARTITION", "REBUILD", "REMOVE", "REORGANIZE", "REPAIR", "TRUNCATE", "UPGRADE"),
     }
 )
-_ROWS = {
-    ("CONVERT", "PARTITION"): "converted a partition to a table",
-    ("CONVERT", "TABLE"): "converted a table to a partition",
-    ("DISCARD", "PARTITION"): "discarded the tablespace of a partition",
-    ("DISCARD", "TABLESPACE"): "discarded the tablespace",
-    ("DROP", "PARTITION"): "dropped a partition",
-    ("EXCHANGE", "PARTITION"): "exchanged a partition with a table",
-    ("IMPORT", "PARTITION"): "imported the tablespace of a partition",
-    ("IMPORT", "TABLESPACE"): "imported a tablespace",
-    ("TRUNCATE", "PARTITION"): "truncated a partition",
-}
+# What is done to rows without row events, by its first two words.
+_OF_ROWS = frozenset(
+    {
+        *(("CONVERT", "PARTITION"), ("CONVERT", "TABLE"), ("DISCARD", "PARTITION")),
+        *(("DISCARD", "TABLESPACE"), ("DROP", "PARTITION"), ("EXCHANGE", "PARTITION")),
+        *(("IMPORT", "PARTITION"), ("IMPORT", "TABLESPACE"), ("TRUNCATE", "PARTITION")),
+    }
+)
 # Storage engines that keep the rows that a table is given, and have none from elsewhere.
 _ENGINES = frozenset(
     {
@@ -103,10 +78,10 @@ def _ends_list(chunk: Sequence[Word]) -> bool:
 
 def _row_loss(chunk: Sequence[Word]) -> str | None:
     """Return what one alteration does to rows without row events; None if it keeps all of them."""
-    texts = [keyword(word) for word in chunk]
-    if texts and texts[0] in _OPTIONS:
+    words = tuple(keyword(word) for word in chunk[:2])
+    if words and words[0] in _OPTIONS:
         return foreign_rows(chunk)
-    return _ROWS.get((texts[0], texts[1])) if len(texts) > 1 else None
+    return f"ran {' '.join(words)}" if words in _OF_ROWS else None
 
 
 def foreign_rows(options: Sequence[Word]) -> str | None:
@@ -127,75 +102,56 @@ def foreign_rows(options: Sequence[Word]) -> str | None:
 _PLAIN_KEYS = frozenset({"INDEX", "KEY", "FULLTEXT", "SPATIAL", "FOREIGN", "CHECK"})
 # After `CONSTRAINT [IF NOT EXISTS] [name]`.
 _CONSTRAINTS = frozenset({"PRIMARY", "UNIQUE", "FOREIGN", "CHECK"})
-# After a column of ORDER BY and a comma, these continue the list of alterations.
-_REPEATED = frozenset({"ADD", "ALTER", "CHANGE", "CONVERT", "DROP", "MODIFY", "RENAME"})
-_ORDER_ITEM = 2
 _SHOWN = 60
-# Alterations that neither remove a row nor change a value under IGNORE.
-_HARMLESS = (AddColumn, RenameColumn, SetDefault)
 
 
 def read_alterations(
     words: Sequence[Word], session: Session, *, ignore: bool = False
-) -> tuple[Alteration, ...]:
-    """Return what the words after `ALTER TABLE t` do, in their order.
+) -> tuple[sql.Alteration, ...]:
+    """Return what the words after `ALTER TABLE t` do, in their order, up to the statement's end.
 
-    New names of the table itself are no alteration: they are in `ddl.Renamed`.
-
-    Args:
-        words: Up to the end of the statement.
-        session: That ran it.
-        ignore: ALTER IGNORE TABLE: rows that do not fit are changed or removed.
+    New names of the table itself are no alteration: they are in `ddl.Renamed`. Under ALTER IGNORE
+    TABLE rows that do not fit are changed or removed.
     """
-    found = tuple(_alterations(words, session))
-    if ignore and not _is_harmless(words, found):
-        found = (RewriteRows("ran under ALTER IGNORE TABLE"), *found)
-    return _with_key(found, session)
+    read = tuple(_alterations(words, session))
+    if ignore:
+        read = (sql.RewriteRows("ran under ALTER IGNORE TABLE"), *read)
+    return _with_key(read, session)
 
 
-def read_elements(words: Sequence[Word], session: Session) -> tuple[Alteration, ...]:
+def read_elements(words: Sequence[Word], session: Session) -> tuple[sql.Alteration, ...]:
     """Return what is in the brackets of CREATE TABLE or ADD: columns and keys."""
-    found = (each for chunk in chunks(words) for each in _element(chunk, session))
-    return _with_key(tuple(found), session)
+    read: list[sql.Alteration] = []
+    for chunk in chunks(words):
+        try:
+            read.extend(_element(chunk, session))
+        except UnsupportedError:
+            read.append(_opaque(chunk))
+    return _with_key(tuple(read), session)
 
 
-def _with_key(found: tuple[Alteration, ...], session: Session) -> tuple[Alteration, ...]:
+def _with_key(read: tuple[sql.Alteration, ...], session: Session) -> tuple[sql.Alteration, ...]:
     """Return alterations whose new columns of the primary key are NOT NULL."""
-    keyed = new_key(found)
+    keyed = sql.new_key(read)
     return tuple(
-        replace(each, initial_default=initial_default(each.definition, session, nullable=False))
-        if isinstance(each, AddColumn) and fold_name(each.name) in keyed
-        else each
-        for each in found
+        replace(
+            added, initial_default=sql.initial_default(added.definition, session, nullable=False)
+        )
+        if isinstance(added, sql.AddColumn) and fold_name(added.name) in keyed
+        else added
+        for added in read
     )
 
 
-def _is_harmless(words: Sequence[Word], found: Iterable[Alteration]) -> bool:
-    parts = [keyword(chunk[0]) for chunk in chunks(words) if chunk]
-    plain = all(isinstance(each, _HARMLESS) for each in found)
-    unlike = any(
-        isinstance(each, AddColumn) and (each.definition.unique or each.definition.primary)
-        for each in found
-    )
-    return plain and not unlike and len(parts) == len(tuple(found))
-
-
-def _alterations(words: Sequence[Word], session: Session) -> Iterator[Alteration]:
-    in_order = False
+def _alterations(words: Sequence[Word], session: Session) -> Iterator[sql.Alteration]:
     for chunk in chunks(_without_partitioning(words)):
-        first = keyword(chunk[0]) if chunk else ""
-        if in_order and len(chunk) <= _ORDER_ITEM and first not in _REPEATED:
-            continue  # the further columns of ORDER BY
-        in_order = first == "ORDER"
-        if in_order:
-            continue
         reason = _row_loss(chunk)
         if reason is not None:
-            yield RewriteRows(reason)
+            yield sql.RewriteRows(reason)
         if _ends_list(chunk):
             return
         try:
-            yield from _alteration(Reader(chunk), first, chunk, session)
+            yield from _alteration(chunk, session)
         except UnsupportedError:
             yield _opaque(chunk)
 
@@ -211,30 +167,29 @@ def _without_partitioning(words: Sequence[Word]) -> Sequence[Word]:
     return words
 
 
-def _alteration(
-    reader: Reader, first: str, chunk: Sequence[Word], session: Session
-) -> Iterator[Alteration]:
+def _alteration(chunk: Sequence[Word], session: Session) -> Iterator[sql.Alteration]:
+    reader = Reader(chunk)
+    first = reader.take("ADD", "DROP", "CHANGE", "MODIFY", "RENAME", "CONVERT", "ALTER")
     if first == "ADD":
-        reader.take("ADD")
         yield from _add(reader, chunk, session)
     elif first == "DROP":
-        reader.take("DROP")
         yield from _drop(reader, chunk)
     elif first in ("CHANGE", "MODIFY"):
-        yield from _change(reader, session)
+        yield from _change(reader, session, modify=first == "MODIFY")
     elif first == "RENAME":
         yield from _rename(reader)
     elif first == "CONVERT":
         yield from _convert(chunk, session)
     elif first == "ALTER":
         yield from _set_default(reader)
-    elif not _is_option(first, chunk) or _hides_alteration(chunk):
+    elif not _is_option(chunk) or _hides_alteration(chunk):
         yield _opaque(chunk)
 
 
-def _is_option(first: str, chunk: Sequence[Word]) -> bool:
+def _is_option(chunk: Sequence[Word]) -> bool:
     """Whether it sets an option of the table: one in quotes is of MariaDB's storage engine."""
-    return first in _OPTIONS or (chunk[1:2] == [Word("=")] and bool(chunk[0].quote))
+    of_engine = chunk[1:2] == [Word("=")] and bool(chunk[0].quote)
+    return of_engine or (bool(chunk) and keyword(chunk[0]) in _OPTIONS)
 
 
 def _hides_alteration(chunk: Sequence[Word]) -> bool:
@@ -243,7 +198,7 @@ def _hides_alteration(chunk: Sequence[Word]) -> bool:
     return not hidden.isdisjoint(outer_texts(chunk)[1:])
 
 
-def _add(reader: Reader, chunk: Sequence[Word], session: Session) -> Iterator[Alteration]:
+def _add(reader: Reader, chunk: Sequence[Word], session: Session) -> Iterator[sql.Alteration]:
     texts = outer_texts(chunk)[1:3]
     if texts[:1] == ["PARTITION"]:
         return
@@ -255,80 +210,71 @@ def _add(reader: Reader, chunk: Sequence[Word], session: Session) -> Iterator[Al
     rest = reader.rest()
     if rest and rest[0] == Word("("):
         elements = read_elements(rest[1:-1], session)
-        if rest[-1] != Word(")") or (optional and not all(map(_is_column, elements))):
+        columns = all(isinstance(element, sql.AddColumn) for element in elements)
+        if rest[-1] != Word(")") or (optional and not columns):
             yield _opaque(chunk)
             return
-        for each in elements:
-            yield replace(each, optional=optional) if isinstance(each, AddColumn) else each
+        for element in elements:
+            if isinstance(element, sql.AddColumn):
+                yield replace(element, optional=optional)
+            else:
+                yield element
     elif column:
         yield from _column(Reader(rest), session, optional=optional)
     else:
         yield from _element(rest, session, optional=optional)
 
 
-def _is_column(element: Alteration) -> bool:
-    return isinstance(element, AddColumn)
-
-
 def _element(
     chunk: Sequence[Word], session: Session, *, optional: bool = False
-) -> Iterator[Alteration]:
+) -> Iterator[sql.Alteration]:
     """Read a column or a key."""
-    try:
-        yield from _key_or_column(chunk, session, optional=optional)
-    except UnsupportedError:
-        yield _opaque(chunk)
-
-
-def _key_or_column(
-    chunk: Sequence[Word], session: Session, *, optional: bool
-) -> Iterator[Alteration]:
     texts = outer_texts(chunk)
     first, second = (*texts, "", "")[:2]
     if first == "CONSTRAINT":
-        found = (each for each in texts[1:6] if each in _CONSTRAINTS)
-        first = next(found, "?")
+        first = next((text for text in texts[1:6] if text in _CONSTRAINTS), "?")
     if first == "UNIQUE":
-        yield ChangeIndexes()
+        yield sql.ChangeIndexes()
     elif first in _PLAIN_KEYS or (first == "VECTOR" and second in ("INDEX", "KEY")):
         return
     elif first in ("?", "IF") or (first == "PERIOD" and second in ("FOR", "IF")):
         yield _opaque(chunk)
     elif first == "PRIMARY":
         # The one that may be there already may be of other columns.
-        yield _opaque(chunk) if "IF" in texts[:5] else AddPrimaryKey(_key_columns(chunk))
+        yield _opaque(chunk) if "IF" in texts[:5] else sql.AddPrimaryKey(_key_columns(chunk))
     else:
         yield from _column(Reader(chunk), session, optional=optional)
 
 
-def _column(reader: Reader, session: Session, *, optional: bool = False) -> Iterator[Alteration]:
+def _column(
+    reader: Reader, session: Session, *, optional: bool = False
+) -> Iterator[sql.Alteration]:
     name = reader.name()
     definition, after = _definition(reader.rest(), session)
     if optional and definition.primary:
         raise UnsupportedError("a key that may be there already")
-    yield AddColumn(name, definition, initial_default(definition, session), after, optional)
+    yield sql.AddColumn(name, definition, sql.initial_default(definition, session), after, optional)
     yield from _own_keys(name, definition)
 
 
-def _change(reader: Reader, session: Session) -> Iterator[Alteration]:
-    modify = reader.take("CHANGE", "MODIFY") == "MODIFY"
+def _change(reader: Reader, session: Session, *, modify: bool) -> Iterator[sql.Alteration]:
     reader.take("COLUMN")
     optional = _condition(reader)
     old = reader.name()
     name = old if modify else reader.name()
     definition, after = _definition(reader.rest(), session)
-    yield ChangeColumn(old, name, definition, after, optional)
+    yield sql.ChangeColumn(old, name, definition, after, optional)
     yield from _own_keys(name, definition)
 
 
-def _own_keys(name: str, definition: Definition) -> Iterator[Alteration]:
+def _own_keys(name: str, definition: sql.Definition) -> Iterator[sql.Alteration]:
     if definition.primary:
-        yield AddPrimaryKey(((name, 0),))
+        yield sql.AddPrimaryKey(((name, 0),))
     if definition.unique:
-        yield ChangeIndexes()
+        yield sql.ChangeIndexes()
 
 
-def _definition(words: Sequence[Word], session: Session) -> tuple[Definition, str | None]:
+def _definition(words: Sequence[Word], session: Session) -> tuple[sql.Definition, str | None]:
     """Return what a definition says, and the column it puts its own after."""
     after = None
     # After the other words it names a table or a sequence.
@@ -336,14 +282,14 @@ def _definition(words: Sequence[Word], session: Session) -> tuple[Definition, st
     if before == "AFTER":
         after, words = Reader(words[-1:]).name(), words[:-2]
     elif words and keyword(words[-1]) == "FIRST" and before not in ("REFERENCES", "FOR", "."):
-        after, words = FIRST, words[:-1]
+        after, words = sql.FIRST, words[:-1]
     texts = outer_texts(words)
     if not texts or "AFTER" in texts or "FIRST" in texts:
         raise UnsupportedError("a column whose place is not clear")
-    return read_definition(words, session), after
+    return sql.read_definition(words, session), after
 
 
-def _drop(reader: Reader, chunk: Sequence[Word]) -> Iterator[Alteration]:
+def _drop(reader: Reader, chunk: Sequence[Word]) -> Iterator[sql.Alteration]:
     what = reader.take(
         *("PRIMARY", "INDEX", "KEY", "FOREIGN", "CHECK", "CONSTRAINT", "PARTITION", "COLUMN")
     )
@@ -351,7 +297,7 @@ def _drop(reader: Reader, chunk: Sequence[Word]) -> Iterator[Alteration]:
         yield _opaque(chunk)
         return
     if what == "PRIMARY":
-        yield DropPrimaryKey()
+        yield sql.DropPrimaryKey()
         return
     if what in ("FOREIGN", "CHECK", "PARTITION"):
         return
@@ -363,25 +309,24 @@ def _drop(reader: Reader, chunk: Sequence[Word]) -> Iterator[Alteration]:
     elif what in ("INDEX", "KEY", "CONSTRAINT"):
         yield drop_index(name)
     else:
-        yield DropColumn(name, optional)
+        yield sql.DropColumn(name, optional)
 
 
-def drop_index(name: str) -> Alteration:
+def drop_index(name: str) -> sql.Alteration:
     """Return what dropping the index of this name does."""
-    return DropPrimaryKey() if name.upper() == "PRIMARY" else ChangeIndexes()
+    return sql.DropPrimaryKey() if name.upper() == "PRIMARY" else sql.ChangeIndexes()
 
 
-def _rename(reader: Reader) -> Iterator[Alteration]:
-    reader.take("RENAME")
+def _rename(reader: Reader) -> Iterator[sql.Alteration]:
     if reader.take("COLUMN"):
         optional = _condition(reader)
         old = reader.name()
         if not reader.take("TO"):
             raise UnsupportedError("a column without a new name")
-        yield RenameColumn(old, reader.name(), optional)
+        yield sql.RenameColumn(old, reader.name(), optional)
 
 
-def _convert(chunk: Sequence[Word], session: Session) -> Iterator[Alteration]:
+def _convert(chunk: Sequence[Word], session: Session) -> Iterator[sql.Alteration]:
     texts = outer_texts(chunk)
     if texts[1:2] != ["TO"]:
         return  # a partition, or a table that becomes one
@@ -390,11 +335,10 @@ def _convert(chunk: Sequence[Word], session: Session) -> Iterator[Alteration]:
     if charset == "utf8" and session.flavor is Flavor.MYSQL:
         charset = "utf8mb3"  # on MariaDB it may be utf8mb4: old_mode, which is not logged, decides
     known = charset and charset not in ("default", "utf8")
-    yield ConvertCharset(charset if known else None)
+    yield sql.ConvertCharset(charset if known else None)
 
 
-def _set_default(reader: Reader) -> Iterator[Alteration]:
-    reader.take("ALTER")
+def _set_default(reader: Reader) -> Iterator[sql.Alteration]:
     if reader.take("INDEX", "KEY", "CHECK", "CONSTRAINT"):
         return  # whether it is visible, or enforced
     reader.take("COLUMN")
@@ -403,10 +347,10 @@ def _set_default(reader: Reader) -> Iterator[Alteration]:
     literal = None
     if reader.take("SET"):
         if not reader.take("DEFAULT"):
-            yield SetDefault(name, None, optional)  # VISIBLE and INVISIBLE
+            yield sql.SetDefault(name, None, optional)  # VISIBLE and INVISIBLE
             return
         literal = read_literal(reader.rest())
-    yield SetDefault(name, literal, optional)
+    yield sql.SetDefault(name, literal, optional)
 
 
 def _condition(reader: Reader) -> bool:
@@ -428,7 +372,10 @@ def _key_columns(chunk: Sequence[Word]) -> tuple[tuple[str, int], ...]:
         reader = Reader(part)
         name, prefix = reader.name(), 0
         if reader.take("("):
-            prefix = _number(reader.name())
+            digits = reader.name()
+            if not digits.isdecimal():
+                raise UnsupportedError("a prefix of a key that is no number")
+            prefix = int(digits)
             reader.take(")")
         reader.take("ASC", "DESC")
         if reader.rest():
@@ -439,12 +386,5 @@ def _key_columns(chunk: Sequence[Word]) -> tuple[tuple[str, int], ...]:
     return tuple(columns)
 
 
-def _number(digits: str) -> int:
-    try:
-        return int(digits)
-    except ValueError as error:
-        raise UnsupportedError("a prefix of a key that is no number") from error
-
-
-def _opaque(chunk: Sequence[Word]) -> Opaque:
-    return Opaque(" ".join(word.text for word in chunk)[:_SHOWN])
+def _opaque(chunk: Sequence[Word]) -> sql.Opaque:
+    return sql.Opaque(" ".join(word.text for word in chunk)[:_SHOWN])

@@ -1,9 +1,8 @@
 """The type of a column in SQL, read from text and printed; and a table's columns as far as known.
 
 A statement, `information_schema.COLUMNS.COLUMN_TYPE` and a staged schema write types in one
-language, in which one type has several names. Here it has the one that
-`information_schema.COLUMNS.DATA_TYPE` has. Each of the three says a part of a table; one value
-takes them all, so that they can be joined, and compared with what a TABLE_MAP says.
+language, in which one type has several names. Here it has that of `COLUMNS.DATA_TYPE`. Each of the
+three says a part of a table; `Facts` takes them all, and is compared with a TABLE_MAP.
 
 Source: mysql-server, sql/sql_yacc.yy, type; mariadb, field_type; what MySQL 9.7 and MariaDB 11.8
 print; MySQL 9.7 reference manual, 28.3.8 The INFORMATION_SCHEMA COLUMNS Table; MariaDB
@@ -12,28 +11,24 @@ documentation, Data Types.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.errors import UnsupportedError
 from airflow_provider_binlog.names import fold_name
 from airflow_provider_binlog.position import Flavor
-from airflow_provider_binlog.schema import Default  # noqa: TC001  `from_json` evaluates it.
+from airflow_provider_binlog.schema import Default
 from airflow_provider_binlog.sql.lexer import (
     ORACLE,
-    REAL_AS_FLOAT,
     Dialect,
     Reader,
+    Session,
+    Word,
     capitals,
     chunks,
     keyword,
     scan,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from airflow_provider_binlog.sql.lexer import Session, Word
 
 INTEGERS = {"tinyint": 1, "smallint": 2, "mediumint": 3, "int": 4, "bigint": 8}
 """Size in bytes."""
@@ -72,10 +67,8 @@ class SqlType:
             number of digits. None for the others, and where it is not written.
         scale: Digits after the decimal point, where `length` is digits.
         fsp: Digits of a fraction of a second; 0 for none.
-        unsigned: Of numbers.
         charset: Of text, ENUM and SET, as written; None where it is not written.
         values: Of ENUM and SET; None where they cannot be read.
-        compressed: `COMPRESSED` of MariaDB.
     """
 
     name: str
@@ -95,7 +88,9 @@ class SqlType:
 
     def _parameters(self) -> str:
         if self.values is not None:
-            return "(" + ",".join("'" + each.replace("'", "''") + "'" for each in self.values) + ")"
+            return (
+                "(" + ",".join("'" + value.replace("'", "''") + "'" for value in self.values) + ")"
+            )
         if self.scale is not None:
             return f"({self.length},{self.scale})"
         number = (self.fsp or None) if self.name in TEMPORALS else self.length
@@ -107,18 +102,13 @@ class SqlType:
         return self.name in STRINGS or self.name in TEXTS
 
 
+# Without those that are rarely written: NATIONAL, NVARCHAR, LONG, REAL, INT1 to INT8, FLOAT4.
 _SYNONYMS = {
-    **dict.fromkeys(("BOOL", "BOOLEAN", "INT1"), "tinyint"),
-    "INT2": "smallint",
-    **dict.fromkeys(("INT3", "MIDDLEINT"), "mediumint"),
-    **dict.fromkeys(("INT4", "INTEGER"), "int"),
-    **dict.fromkeys(("INT8", "SERIAL"), "bigint"),
-    **dict.fromkeys(("DEC", "NUMERIC", "FIXED"), "decimal"),
-    "FLOAT4": "float",
-    "FLOAT8": "double",
-    "VARCHARACTER": "varchar",
+    **dict.fromkeys(("BOOL", "BOOLEAN"), "tinyint"),
+    "INTEGER": "int",
+    "SERIAL": "bigint",
+    **dict.fromkeys(("DEC", "NUMERIC"), "decimal"),
     "CHARACTER": "char",
-    "LONG": "mediumtext",
     "GEOMETRYCOLLECTION": "geomcollection",
 }
 _NAMES = frozenset(
@@ -127,14 +117,11 @@ _NAMES = frozenset(
         *("bit", "year", "date", "json"),
     }
 )
-_NATIONAL = {"NCHAR": "char", "NVARCHAR": "varchar"}
-# The text types by the greatest length in bytes, and as many bytes as a character has at most.
-_SIZES = ((1 << 8, 1), (1 << 16, 2), (1 << 24, 3), (1 << 32, 4))
-_CHARACTER_MAX = 4
 _DECIMAL_DIGITS = 10
 _YEAR_2 = ("year", 2)
 _FLOAT_DIGITS = 24
-_VECTOR_ENTRIES = 2048
+# Types with a length, and which one without brackets.
+_LENGTHS = {"bit": 1, "char": 1, "binary": 1, "varchar": None, "varbinary": None, "vector": 2048}
 _DIGITS_MAX = 10
 # The greatest number after the type: a value of a default may take as many bytes or digits.
 _NUMBER_MAX = {
@@ -148,89 +135,47 @@ _NUMBER_MAX = {
 def parse_type(text: str, *, escapes: bool = False, charset: str | None = None) -> SqlType | None:
     """Return a type that is printed; None where it is not known, or more follows.
 
-    Args:
-        text: `decimal(10,2) unsigned`.
-        escapes: Whether a backslash escapes in the values of ENUM and SET: COLUMN_TYPE of
-            `information_schema` has escapes, a staged schema has none.
-        charset: The column's.
+    A backslash escapes in the values of an ENUM that `information_schema` prints, and not in those
+    of a staged schema.
     """
-    words = list(scan(text, Dialect(Flavor.MARIADB, escapes=escapes)))
-    if not words or words[-1] is not None:
-        return None
-    reader = Reader([word for word in words if word is not None])
     try:
-        found = _named(reader)
-        unsigned, compressed = False, False
-        while (word := reader.take("UNSIGNED", "SIGNED", "ZEROFILL", "COMPRESSED")) is not None:
-            unsigned |= word in ("UNSIGNED", "ZEROFILL")
-            compressed |= word == "COMPRESSED"
+        reader = Reader(list(scan(text, Dialect(Flavor.MARIADB, escapes=escapes))))
+        of = _named(reader)
+        attributes = reader.take_all("UNSIGNED", "SIGNED", "ZEROFILL", "COMPRESSED")
     except UnsupportedError:
         return None
-    if found is None or reader.rest():
+    if of is None or reader.rest():
         return None
-    return replace(
-        found, unsigned=found.unsigned or unsigned, compressed=compressed, charset=charset
-    )
+    unsigned = of.unsigned or "UNSIGNED" in attributes or "ZEROFILL" in attributes
+    return replace(of, unsigned=unsigned, compressed="COMPRESSED" in attributes, charset=charset)
 
 
 def read_type(reader: Reader, session: Session) -> SqlType | None:
     """Return the type that a definition begins with, and move past it; None if it is not known.
 
-    Its attributes UNSIGNED, ZEROFILL, CHARACTER SET, COLLATE, BINARY and the like are read, in any
-    order, by `read_definition`.
+    `read_definition` reads its attributes: UNSIGNED, CHARACTER SET and the like, in any order.
     """
-    first = keyword(reader.peek())
-    if reader.take("REAL"):
-        name = _real(session)
-        digits = _numbers(reader)
-        return _digits(name, digits) if name and digits is not None else None
-    if first == "DATE" and session.flavor is Flavor.MARIADB and session.has(ORACLE):
+    oracle = session.flavor is Flavor.MARIADB and session.has(ORACLE)
+    if oracle and keyword(reader.peek()) == "DATE":
         return None  # a DATETIME
     return _named(reader)
 
 
-def _real(session: Session) -> str | None:
-    as_float = session.has(REAL_AS_FLOAT)
-    return None if as_float is None else "float" if as_float else "double"
-
-
 def _named(reader: Reader) -> SqlType | None:
-    """Read a name of one or more words, and its parameters."""
-    national = reader.take("NATIONAL") is not None
+    """Read a name, and its parameters."""
     word = reader.next()
     if word is None or word.quote:
         return None
     name = capitals(word.text)
-    charset = None
-    if name in _NATIONAL or national:
-        name, charset = _NATIONAL.get(name, name).upper(), "utf8mb3"
     data_type = _SYNONYMS.get(name, name.lower())
-    if data_type == "char" and reader.take("VARYING", "VARCHAR", "VARCHARACTER"):
-        data_type = "varchar"
-    elif name == "DOUBLE":
-        reader.take("PRECISION")
-    elif name == "LONG":
-        data_type = _long(reader)
-    if data_type not in _NAMES:
+    if data_type not in _NAMES or reader.take("VARYING", "VARCHAR", "VARCHARACTER"):
         return None
+    if name == "DOUBLE":
+        reader.take("PRECISION")
     if data_type in ENUMS:
         return SqlType(data_type, values=_values(reader))
     numbers = _numbers(reader)
-    if numbers is None:
-        return None
-    found = _with_numbers(name, data_type, numbers)
-    return found if charset is None or found is None else replace(found, charset=charset)
-
-
-def _long(reader: Reader) -> str:
-    """Return what LONG, LONG VARCHAR, LONG CHAR VARYING and LONG VARBINARY stand for."""
-    if reader.take("VARBINARY"):
-        return "mediumblob"
-    if reader.take("CHAR", "CHARACTER"):
-        reader.take("VARYING")
-    else:
-        reader.take("VARCHAR", "VARCHARACTER")
-    return "mediumtext"
+    return None if numbers is None else _with_numbers(name, data_type, numbers)
 
 
 def _with_numbers(name: str, data_type: str, numbers: tuple[int, ...]) -> SqlType | None:
@@ -238,24 +183,20 @@ def _with_numbers(name: str, data_type: str, numbers: tuple[int, ...]) -> SqlTyp
     if data_type in _NUMBER_MAX and max(numbers, default=0) > _NUMBER_MAX[data_type]:
         return None
     if data_type in ("text", "blob") and first:
-        return _sized(data_type, first)
+        return None  # the smallest type that holds so many characters or bytes
     if data_type in FLOATS:
         return _digits(data_type, numbers)
-    found = SqlType(YEAR_OF_TWO_DIGITS if (data_type, first) == _YEAR_2 else data_type)
+    of = SqlType(YEAR_OF_TWO_DIGITS if (data_type, first) == _YEAR_2 else data_type)
     if data_type == "decimal":
         scale = numbers[1] if len(numbers) > 1 else 0
-        found = SqlType(data_type, first or _DECIMAL_DIGITS, scale)
+        of = SqlType(data_type, first or _DECIMAL_DIGITS, scale)
     elif data_type in TEMPORALS:
-        found = SqlType(data_type, fsp=first or 0)
-    elif data_type in ("bit", "char", "binary"):
-        found = SqlType(data_type, 1 if first is None else first)
-    elif data_type in ("varchar", "varbinary"):
-        found = SqlType(data_type, first)
-    elif data_type == "vector":
-        found = SqlType(data_type, _VECTOR_ENTRIES if first is None else first)
+        of = SqlType(data_type, fsp=first or 0)
+    elif data_type in _LENGTHS:
+        of = SqlType(data_type, _LENGTHS[data_type] if first is None else first)
     elif name == "SERIAL":
-        found = SqlType(data_type, unsigned=True)
-    return found
+        of = SqlType(data_type, unsigned=True)
+    return of
 
 
 def _digits(name: str, numbers: tuple[int, ...]) -> SqlType:
@@ -265,30 +206,18 @@ def _digits(name: str, numbers: tuple[int, ...]) -> SqlType:
     return SqlType("double" if numbers and numbers[0] > _FLOAT_DIGITS else name)
 
 
-def _sized(data_type: str, length: int) -> SqlType | None:
-    """Return the smallest type that holds a length; None if the character set decides."""
-    size = length * (_CHARACTER_MAX if data_type == "text" else 1)
-    names = list(TEXTS if data_type == "text" else BLOBS)
-    for (bound, _), name in zip(_SIZES, names, strict=True):
-        if size < bound:
-            return SqlType(name)
-        if length < bound:
-            return None
-    return None
-
-
 def _numbers(reader: Reader) -> tuple[int, ...] | None:
     """Read `(10,2)`: nothing without brackets; None if something else is in them."""
     inside = reader.skip_brackets()
     if inside is None:
         return ()
-    found = []
+    numbers = []
     for chunk in chunks(inside):
         text = chunk[0].text if len(chunk) == 1 and not chunk[0].quote else ""
         if not (text.isascii() and text.isdecimal() and len(text) <= _DIGITS_MAX):
             return None
-        found.append(int(text))
-    return tuple(found)
+        numbers.append(int(text))
+    return tuple(numbers)
 
 
 def _values(reader: Reader) -> tuple[str, ...] | None:
@@ -314,17 +243,11 @@ class Facts:
 
     Attributes:
         data_type: The type's name as `information_schema.COLUMNS.DATA_TYPE` has it.
-        nullable: Whether it may hold NULL.
-        unsigned: Of numbers.
         charset: Of text, ENUM and SET; `binary` for columns that hold bytes.
-        values: Of ENUM and SET.
         octets: The most bytes of a value of CHAR, BINARY, VARCHAR and VARBINARY.
         precision, scale: Of DECIMAL; of BIT the precision alone.
-        fsp: Digits of a fraction of a second.
         dimension: The most floats of a VECTOR.
-        compressed: Whether it has the attribute COMPRESSED of MariaDB.
         generated: Whether its values are computed from other columns.
-        auto_increment: Whether the server numbers its values.
         visible: Whether `SELECT *` shows it.
         default: What an insert leaves in it that does not name it.
     """
@@ -347,7 +270,7 @@ class Facts:
 
     def joined(self, other: Facts) -> Facts:
         """Return both: where the two differ, this one's."""
-        known = {each.name: getattr(self, each.name) for each in fields(self)}
+        known = {field.name: getattr(self, field.name) for field in fields(self)}
         return replace(other, **{name: fact for name, fact in known.items() if fact is not None})
 
 
@@ -356,13 +279,7 @@ UNKNOWN = Facts()
 
 @dataclass(frozen=True, slots=True)
 class PartialColumn:
-    """A column as far as it is known.
-
-    Attributes:
-        name: Always known.
-        facts: What else is known.
-        field: Its field id; 0 where it has none.
-    """
+    """A column as far as it is known; its field id is 0 where it has none."""
 
     name: str
     facts: Facts = UNKNOWN

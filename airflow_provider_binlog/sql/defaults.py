@@ -1,39 +1,104 @@
-"""The value that a default leaves in a column: as SELECT prints it, or why it is not certain.
+"""DEFAULT clauses: the literal, and the value it leaves in a column, as SELECT prints it.
 
-`information_schema` and DEFAULT clauses share this: both are literals of a known type.
+Or why the value is not certain. `information_schema` prints the same literals.
 
-Source: mysql-server, sql/field.cc, the store functions, and sql/sql_table.cc,
-prepare_create_field; mariadb, the same; MySQL 9.7 reference manual, 13.6 Data Type Default Values.
+Source: mysql-server, sql/sql_yacc.yy, now_or_signed_literal, sql/field.cc, the store functions, and
+sql/sql_table.cc, prepare_create_field; mariadb, the same, and column_default_expr; MySQL 9.7
+reference manual, 11.1 Literal Values, and 13.6 Data Type Default Values.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING
+from enum import Enum
 
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.schema import NULL, Default, UnknownDefault
-from airflow_provider_binlog.sql.columns import (
-    BLOBS,
-    BYTES,
-    FLOATS,
-    INTEGERS,
-    NUMBERS,
-    STRINGS,
-    TEXTS,
-    SqlType,
-)
-from airflow_provider_binlog.sql.lexer import EMPTY_STRING_IS_NULL
-from airflow_provider_binlog.sql.literals import Literal, LiteralKind
+from airflow_provider_binlog.sql import columns as types
+from airflow_provider_binlog.sql.lexer import EMPTY_STRING_IS_NULL, Session, Word, keyword
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
-    from airflow_provider_binlog.sql.lexer import Session
+class LiteralKind(Enum):
+    """What a literal is."""
+
+    NULL = "null"
+    NUMBER = "number"
+    """Digits, perhaps signed and with a point, `text` without the plus sign."""
+    STRING = "string"
+    BYTES = "bytes"
+    """Of `x'41'`, `0x41` and `b'1'`: `text` is hex digits, two for each byte."""
+    EXPRESSION = "expression"
+    """Anything else: `text` is the beginning of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A literal, or any other expression; `text` is its content, as the kind has it."""
+
+    kind: LiteralKind
+    text: str = ""
+
+
+NULL_LITERAL = Literal(LiteralKind.NULL)
+
+# As words, with a space between each two.
+_NUMBER = re.compile(r"(?:([-+]) )?(\d+)?(?: ?\.(?: (\d+))?)?", re.ASCII)
+_HEX_NUMBER = re.compile(r"0x([0-9A-Fa-f]+)", re.ASCII)
+_HEX = re.compile(r"(?:[0-9A-Fa-f]{2})*", re.ASCII)
+_BITS = re.compile(r"[01]*")
+_STRINGS = ("'", '"')
+_WORDS = {
+    "NULL": NULL_LITERAL,
+    "TRUE": Literal(LiteralKind.NUMBER, "1"),
+    "FALSE": Literal(LiteralKind.NUMBER, "0"),
+}
+_SHOWN = 40
+
+
+def read_literal(words: Sequence[Word]) -> Literal:
+    """Return what the words of a DEFAULT clause are, all of them, perhaps in brackets."""
+    in_brackets = len(words) > 1 and words[0] == Word("(") and words[-1] == Word(")")
+    literal = _read(words[1:-1] if in_brackets else words)
+    # To MySQL it is an expression in brackets, of which the connection's character set may be lost.
+    if literal is None or (in_brackets and not literal.text.isascii()):
+        text = " ".join(word.text for word in words)[:_SHOWN]
+        return Literal(LiteralKind.EXPRESSION, text)
+    return literal
+
+
+def _read(words: Sequence[Word]) -> Literal | None:
+    quotes = [word.quote for word in words]
+    text = " ".join(word.text for word in words)
+    if len(words) == 1 and quotes[0] in _STRINGS:
+        return Literal(LiteralKind.STRING, text)
+    if len(words) == 2 and not quotes[0] and quotes[1] in _STRINGS:
+        return _read_bytes(keyword(words[0]), words[1].text)
+    if any(quotes):
+        return None
+    if (digits := _HEX_NUMBER.fullmatch(text)) is not None:
+        return Literal(LiteralKind.BYTES, digits[1].lower().zfill(len(digits[1]) + 1 & ~1))
+    number = _NUMBER.fullmatch(text)
+    if number is None or not (number[2] or number[3]):
+        return _WORDS.get(text.upper()) if text.isascii() else None
+    sign, fraction = "-" if number[1] == "-" else "", f".{number[3]}" if number[3] else ""
+    return Literal(LiteralKind.NUMBER, f"{sign}{number[2] or 0}{fraction}")
+
+
+def _read_bytes(prefix: str, text: str) -> Literal | None:
+    if prefix == "X" and _HEX.fullmatch(text):
+        return Literal(LiteralKind.BYTES, text.lower())
+    if prefix == "B" and _BITS.fullmatch(text):
+        size = (len(text) + 7) // 8 * 2
+        return Literal(LiteralKind.BYTES, f"{int(text, 2):0{size}x}" if text else "")
+    return None
+
+
+# ------------------------------------------------------------------- the value in a column
 
 _INTEGER = re.compile(r"-?[0-9]{1,20}")
-_INTEGER_HEX_DIGITS = 16
 _DECIMAL = re.compile(r"(-?)([0-9]{1,65})(?:\.([0-9]{1,38}))?")
 _PRINTED = re.compile(r"0|-?[1-9][0-9]{0,17}")
 _YEAR = re.compile(r"[0-9]{4}")
@@ -42,7 +107,6 @@ _DATETIME = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2})( [0-9]{2}:[0-9]{2}:[0-9]{2})?(?(2)(?:\.([0-9]+))?)"
 )
 _TIME = re.compile(r"(-?)([0-9]{2,3}):([0-5][0-9]:[0-5][0-9])(?:\.([0-9]+))?")
-_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
 _YEARS = range(1901, 2156)
 _HOURS_MAX = 838
 _FLOAT_DIGITS = {"float": 6, "double": 15}
@@ -51,40 +115,35 @@ _FLOAT_ZEROS = 3
 _WIDE = frozenset({"ucs2", "utf16", "utf16le", "utf32"})
 _UNICODE = frozenset({"utf8mb4", "utf8mb3", "utf8", *_WIDE})
 _NOT_ASCII = _WIDE | {"swe7"}
-_INTRODUCERS = frozenset({"ascii", "latin1", "utf8", "utf8mb3", "utf8mb4", "binary"})
 
 _ROUNDED = "its literal does not fit its type as it is"
 
 
-def read_default(of: SqlType, literal: Literal, session: Session) -> Default | UnknownDefault:
-    """Return the value that a literal leaves in a column.
-
-    Args:
-        of: The column's type.
-        literal: Of its DEFAULT clause.
-        session: That wrote it.
-    """
+def read_default(of: types.SqlType, literal: Literal, session: Session) -> Default | UnknownDefault:
+    """Return the value that a literal of a DEFAULT clause leaves in a column."""
     if literal.kind is LiteralKind.NULL:
         return NULL
     if literal.kind is LiteralKind.EXPRESSION:
         return UnknownDefault(f"it is the result of an expression: {literal.text}")
     if "\ufffd" in literal.text:
         return UnknownDefault("its literal has characters that cannot be read")
-    if literal.kind is LiteralKind.STRING and not literal.text and _empty_is_null(session):
+    oracle = session.flavor is Flavor.MARIADB and session.has(EMPTY_STRING_IS_NULL)
+    if oracle and literal.kind is LiteralKind.STRING and not literal.text:
         return UnknownDefault("sql_mode has EMPTY_STRING_IS_NULL")
-    read = _READERS.get(of.name)
+    of_bytes = literal.kind is LiteralKind.BYTES and of.name not in ("bit", *types.BYTES)
+    read = None if of_bytes else _READERS.get(of.name)
     value = None if read is None else read(of, literal, session)
     if value is None:
-        return UnknownDefault(f"{_ROUNDED}: {literal.text[:40]!r} for {of.name}")
+        return UnknownDefault(f"{_ROUNDED}: {literal.text[:_SHOWN]!r} for {of.name}")
     return Default(value)
 
 
-def implicit_default(of: SqlType, session: Session) -> Default | UnknownDefault:
+def implicit_default(of: types.SqlType, session: Session) -> Default | UnknownDefault:
     """Return what a column of this type holds that is NOT NULL and has no DEFAULT clause."""
     value = _IMPLICIT.get(of.name)
     if of.name == "json":
         value = "null" if session.flavor is Flavor.MYSQL else ""
-    elif of.name in NUMBERS and of.scale:
+    elif of.name in types.NUMBERS and of.scale:
         value = f"0.{'0' * of.scale}"
     elif of.name == "binary" and of.length is not None:
         value = "00" * of.length
@@ -100,36 +159,24 @@ def implicit_default(of: SqlType, session: Session) -> Default | UnknownDefault:
 
 
 _IMPLICIT = {
-    **dict.fromkeys(NUMBERS, "0"),
-    **dict.fromkeys((*STRINGS, *TEXTS, *BLOBS, "varbinary", "set"), ""),
+    **dict.fromkeys(types.NUMBERS, "0"),
+    **dict.fromkeys((*types.STRINGS, *types.TEXTS, *types.BLOBS, "varbinary", "set"), ""),
     "year": "0000",
     "time": "00:00:00",
-    "inet4": "0.0.0.0",  # noqa: S104
-    "inet6": "::",
-    "uuid": "00000000-0000-0000-0000-000000000000",
 }
 
 
-def _empty_is_null(session: Session) -> bool:
-    return session.flavor is Flavor.MARIADB and bool(session.has(EMPTY_STRING_IS_NULL))
-
-
-def _integer(of: SqlType, literal: Literal, session: Session) -> str | None:
-    text = literal.text
-    if literal.kind is LiteralKind.BYTES:
-        known = session.flavor is Flavor.MYSQL and 0 < len(text) <= _INTEGER_HEX_DIGITS
-        text = str(int(text, 16)) if known else ""
-    if not _INTEGER.fullmatch(text):
+def _integer(of: types.SqlType, literal: Literal, _: Session) -> str | None:
+    if not _INTEGER.fullmatch(literal.text):
         return None
-    number, bits = int(text), 8 * INTEGERS[of.name]
+    number, bits = int(literal.text), 8 * types.INTEGERS[of.name]
     least = 0 if of.unsigned else -(1 << bits - 1)
     return str(number) if least <= number < least + (1 << bits) else None
 
 
-def _decimal(of: SqlType, literal: Literal, _: Session) -> str | None:
+def _decimal(of: types.SqlType, literal: Literal, _: Session) -> str | None:
     match = _DECIMAL.fullmatch(literal.text)
-    is_bytes = literal.kind is LiteralKind.BYTES
-    if match is None or is_bytes or of.length is None or of.scale is None:
+    if match is None or of.length is None or of.scale is None:
         return None
     sign, whole, fraction = match[1], match[2].lstrip("0"), match[3] or ""
     if len(whole) > of.length - of.scale or len(fraction) > of.scale:
@@ -142,10 +189,10 @@ def _decimal(of: SqlType, literal: Literal, _: Session) -> str | None:
     return sign + (whole or "0") + (f".{padded}" if of.scale else "")
 
 
-def _float(of: SqlType, literal: Literal, _: Session) -> str | None:
+def _float(of: types.SqlType, literal: Literal, _: Session) -> str | None:
     """Return a number whose digits the type holds: SELECT prints it as it is."""
     match = _DECIMAL.fullmatch(literal.text)
-    if match is None or literal.kind is LiteralKind.BYTES:
+    if match is None:
         return None
     sign, whole, fraction = match[1], match[2].lstrip("0"), (match[3] or "").rstrip("0")
     digits = (whole + fraction).lstrip("0")
@@ -159,7 +206,7 @@ def _float(of: SqlType, literal: Literal, _: Session) -> str | None:
     return (sign if digits else "") + (whole or "0") + (f".{fraction}" if fraction else "")
 
 
-def _text(of: SqlType, literal: Literal, session: Session) -> str | None:
+def _text(of: types.SqlType, literal: Literal, session: Session) -> str | None:
     text = _characters(of, literal, session)
     if literal.kind is LiteralKind.NUMBER and not _PRINTED.fullmatch(literal.text):
         return None
@@ -169,36 +216,24 @@ def _text(of: SqlType, literal: Literal, session: Session) -> str | None:
     return text.rstrip(" ") if of.name == "char" else text
 
 
-def _characters(of: SqlType, literal: Literal, session: Session) -> str | None:
+def _characters(of: types.SqlType, literal: Literal, session: Session) -> str | None:
     """Return the text of a literal in the column's character set, if none was lost on the way."""
-    if literal.kind is LiteralKind.BYTES:
-        data = bytes.fromhex(literal.text)
-        known = of.charset is not None and of.charset not in _NOT_ASCII
-        return data.decode("ascii") if known and data.isascii() else None
     if literal.text.isascii():
-        if of.charset == "swe7" or literal.introducer not in {None, *_INTRODUCERS}:
-            return None
-        return literal.text
-    if literal.introducer is not None or literal.in_brackets:
-        return None
+        return None if of.charset == "swe7" else literal.text
     # The server refuses a default that its column does not hold, but not one that the connection
     # does not: that one has question marks.
-    if session.connection_charset == session.client_charset is not None:
-        return literal.text
-    return literal.text if session.connection_charset in _UNICODE else None
+    same = session.connection_charset == session.client_charset is not None
+    return literal.text if same or session.connection_charset in _UNICODE else None
 
 
-def _bytes(of: SqlType, literal: Literal, session: Session) -> str | None:
-    if literal.kind is LiteralKind.NUMBER:
-        return None
+def _bytes(of: types.SqlType, literal: Literal, session: Session) -> str | None:
     if literal.kind is LiteralKind.BYTES:
         data = bytes.fromhex(literal.text)
-    elif literal.text.isascii():
-        plain = session.connection_charset not in _NOT_ASCII
-        if not plain or literal.introducer not in {None, *_INTRODUCERS}:
-            return None
-        data = literal.text.encode()
-    elif literal.introducer is None and session.connection_charset in ("utf8mb4", "utf8mb3"):
+    elif (
+        literal.kind is LiteralKind.STRING
+        and literal.text.isascii()
+        and session.connection_charset not in _NOT_ASCII
+    ):
         data = literal.text.encode()
     else:
         return None
@@ -207,7 +242,7 @@ def _bytes(of: SqlType, literal: Literal, session: Session) -> str | None:
     return (data.ljust(of.length or 0, b"\0") if of.name == "binary" else data).hex()
 
 
-def _bit(of: SqlType, literal: Literal, _: Session) -> str | None:
+def _bit(of: types.SqlType, literal: Literal, _: Session) -> str | None:
     if literal.kind is LiteralKind.BYTES:
         number = int(literal.text or "0", 16)
     elif literal.kind is LiteralKind.NUMBER and literal.text.isdecimal():
@@ -217,49 +252,47 @@ def _bit(of: SqlType, literal: Literal, _: Session) -> str | None:
     return f"{number:0{2 * _bit_bytes(of)}x}" if number < 1 << (of.length or 1) else None
 
 
-def _bit_bytes(of: SqlType) -> int:
+def _bit_bytes(of: types.SqlType) -> int:
     return ((of.length or 1) + 7) // 8
 
 
-def _enum(of: SqlType, literal: Literal, session: Session) -> str | None:
+def _enum(of: types.SqlType, literal: Literal, session: Session) -> str | None:
     values = of.values or ()
     if literal.kind is not LiteralKind.STRING or literal.text not in values:
         return None
     return literal.text if _are_distinct(values, session) else None
 
 
-def _set(of: SqlType, literal: Literal, session: Session) -> str | None:
+def _set(of: types.SqlType, literal: Literal, session: Session) -> str | None:
     values, chosen = of.values or (), literal.text.split(",") if literal.text else []
     if literal.kind is not LiteralKind.STRING or not values or not set(chosen) <= set(values):
         return None
     if not _are_distinct(values, session):
         return None
-    return ",".join(each for each in values if each in chosen)
+    return ",".join(value for value in values if value in chosen)
 
 
 def _are_distinct(values: tuple[str, ...], session: Session) -> bool:
     """Whether no two values are one to the column's collation: a strict server refuses that."""
     if session.is_strict:
         return True
-    folded = {each.casefold() for each in values}
+    folded = {value.casefold() for value in values}
     return len(folded) == len(values) and all(map(str.isascii, values))
 
 
-def _year(_: SqlType, literal: Literal, __: Session) -> str | None:
+def _year(_: types.SqlType, literal: Literal, __: Session) -> str | None:
     text = literal.text
-    if literal.kind is LiteralKind.BYTES or not _YEAR.fullmatch(text):
-        return None
-    return text if int(text) in _YEARS else None
+    return text if _YEAR.fullmatch(text) and int(text) in _YEARS else None
 
 
-def _date(_: SqlType, literal: Literal, __: Session) -> str | None:
+def _date(_: types.SqlType, literal: Literal, __: Session) -> str | None:
     text = literal.text
     if literal.kind is not LiteralKind.STRING or not _DATE.fullmatch(text):
         return None
     return text if _is_real(date.fromisoformat, text) else None
 
 
-def _datetime(of: SqlType, literal: Literal, _: Session) -> str | None:
+def _datetime(of: types.SqlType, literal: Literal, _: Session) -> str | None:
     match = _DATETIME.fullmatch(literal.text)
     if literal.kind is not LiteralKind.STRING or match is None:
         return None
@@ -269,7 +302,7 @@ def _datetime(of: SqlType, literal: Literal, _: Session) -> str | None:
     return _with_fraction(of, whole, match[3] or "")
 
 
-def _time(of: SqlType, literal: Literal, _: Session) -> str | None:
+def _time(of: types.SqlType, literal: Literal, _: Session) -> str | None:
     match = _TIME.fullmatch(literal.text)
     if literal.kind is not LiteralKind.STRING or match is None or int(match[2]) > _HOURS_MAX:
         return None
@@ -279,7 +312,7 @@ def _time(of: SqlType, literal: Literal, _: Session) -> str | None:
     return _with_fraction(of, f"{sign}{int(match[2]):02}:{match[3]}", fraction)
 
 
-def _with_fraction(of: SqlType, whole: str, fraction: str) -> str | None:
+def _with_fraction(of: types.SqlType, whole: str, fraction: str) -> str | None:
     if len(fraction) > of.fsp:
         return None
     return f"{whole}.{fraction.ljust(of.fsp, '0')}" if of.fsp else whole
@@ -294,23 +327,18 @@ def _is_real(read: Callable[[str], object], text: str) -> bool:
     return True
 
 
-def _uuid(_: SqlType, literal: Literal, __: Session) -> str | None:
-    is_uuid = literal.kind is LiteralKind.STRING and _UUID.fullmatch(literal.text)
-    return literal.text.lower() if is_uuid else None
-
-
-def _json(of: SqlType, literal: Literal, session: Session) -> str | None:
+def _json(of: types.SqlType, literal: Literal, session: Session) -> str | None:
     if session.flavor is Flavor.MARIADB:
         return _text(of, literal, session)
     is_empty = literal.kind is LiteralKind.STRING and literal.text in ("{}", "[]", "null")
     return literal.text if is_empty else None
 
 
-_READERS: dict[str, Callable[[SqlType, Literal, Session], str | None]] = {
-    **dict.fromkeys(INTEGERS, _integer),
-    **dict.fromkeys(FLOATS, _float),
-    **dict.fromkeys((*STRINGS, *TEXTS), _text),
-    **dict.fromkeys(BYTES, _bytes),
+_READERS: dict[str, Callable[[types.SqlType, Literal, Session], str | None]] = {
+    **dict.fromkeys(types.INTEGERS, _integer),
+    **dict.fromkeys(types.FLOATS, _float),
+    **dict.fromkeys((*types.STRINGS, *types.TEXTS), _text),
+    **dict.fromkeys(types.BYTES, _bytes),
     "decimal": _decimal,
     "bit": _bit,
     "enum": _enum,
@@ -319,7 +347,6 @@ _READERS: dict[str, Callable[[SqlType, Literal, Session], str | None]] = {
     "date": _date,
     "datetime": _datetime,
     "time": _time,
-    "uuid": _uuid,
     "json": _json,
 }
 
@@ -334,17 +361,12 @@ _NOW_CALL = re.compile(
 _OFFSET = re.compile(r"([+-])(\d{1,2}):(\d\d)", re.ASCII)
 
 
-def read_current_time(of: SqlType, literal: Literal, session: Session) -> Default | None:
+def read_current_time(of: types.SqlType, literal: Literal, session: Session) -> Default | None:
     """Return what rows from before a column hold in it; None where the log does not say.
 
     CURRENT_TIMESTAMP is one value in all of them: the time at which the statement started, which
     the log has; TIMESTAMP as it is, DATETIME in the session's time zone, if that is an offset.
     Source: mysql-server, sql/sql_table.cc, mysql_alter_table; mariadb, the same.
-
-    Args:
-        of: The column's type.
-        literal: Of its DEFAULT clause: an expression.
-        session: That ran the statement.
     """
     match = _NOW_CALL.fullmatch(literal.text)
     if match is None or int(match[1] or 0) != of.fsp or session.seconds is None:

@@ -8,33 +8,28 @@ table_element; mariadb, the same.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from airflow_provider_binlog.errors import UnsupportedError
 from airflow_provider_binlog.names import fold_name
 from airflow_provider_binlog.schema import NULL, Default, UnknownDefault
 from airflow_provider_binlog.sql.columns import (
-    BLOBS,
     ENUMS,
     NUMBERS,
-    TEXTS,
     SqlType,
     read_type,
 )
 from airflow_provider_binlog.sql.defaults import (
+    Literal,
+    LiteralKind,
     implicit_default,
     read_current_time,
     read_default,
+    read_literal,
 )
-from airflow_provider_binlog.sql.lexer import Reader, Word, keyword
-from airflow_provider_binlog.sql.literals import Literal, LiteralKind, read_literal
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from airflow_provider_binlog.sql.lexer import Session
-    from airflow_provider_binlog.sql.literals import Literal
+from airflow_provider_binlog.sql.lexer import Reader, Session, Word, keyword
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +44,6 @@ class Definition:
             `explicit_defaults_for_timestamp`.
         default: Of its DEFAULT clause; None without one.
         generated: Whether its values are computed from other columns.
-        auto_increment: Whether the server numbers its values.
-        visible: Whether `SELECT *` shows it.
         primary: Whether it makes the column the primary key.
         unique: Whether it adds another unique key.
     """
@@ -109,56 +102,46 @@ def read_definition(words: Sequence[Word], session: Session) -> Definition:
     if of is None:
         reader = Reader(words)
         reader.next()
-    found: _Attributes = dict(_SERIAL) if serial else {}
+    attributes: _Attributes = dict(_SERIAL) if serial else {}
     while reader.peek() != Word(""):
-        _attribute(reader, found)
-    of_type = {name: found.pop(name) for name in _OF_TYPE if name in found}
-    if found.get("primary"):
-        found["nullable"] = False
-    return Definition(type=None if of is None else _typed(of, **of_type), **found)
-
-
-_AS_BYTES = {
-    "char": "binary",
-    "varchar": "varbinary",
-    **dict(zip(TEXTS, BLOBS, strict=True)),
-}
+        _attribute(reader, attributes)
+    of_type = {name: attributes.pop(name) for name in _OF_TYPE if name in attributes}
+    if attributes.get("primary"):
+        attributes["nullable"] = False
+    return Definition(type=None if of is None else _typed(of, **of_type), **attributes)
 
 
 def _typed(
     of: SqlType, *, unsigned: bool = False, compressed: bool = False, charset: str | None = None
-) -> SqlType:
-    charset = charset or of.charset
+) -> SqlType | None:
     if of.name in NUMBERS:
         return replace(of, unsigned=of.unsigned or unsigned)
-    if of.is_text:
-        if charset == "binary":
-            return replace(of, name=_AS_BYTES[of.name], charset=None, compressed=compressed)
-        return replace(of, charset=charset, compressed=compressed)
     if of.name in ENUMS:
         return replace(of, charset=charset)
-    return replace(of, compressed=compressed)
+    if of.is_text and charset == "binary":
+        return None  # a type of bytes
+    return replace(of, charset=charset if of.is_text else None, compressed=compressed)
 
 
-def _attribute(reader: Reader, found: _Attributes) -> None:
+def _attribute(reader: Reader, attributes: _Attributes) -> None:
     """Read one attribute, or skip one word of something else."""
     if reader.skip_brackets() is not None:
         return
     word = reader.next()
     text = "" if word is None else keyword(word)
     if text in _FLAGS:
-        found.update((_FLAGS[text],))
+        attributes.update((_FLAGS[text],))
     elif text == "NOT":
         if reader.take("NULL"):
-            found["nullable"] = False
+            attributes["nullable"] = False
     elif text == "DEFAULT":
-        found["default"] = _default(reader)
+        attributes["default"] = _default(reader)
     elif text == "SERIAL":  # SERIAL DEFAULT VALUE
         reader.take_all("DEFAULT", "VALUE")
-        found |= _SERIAL
+        attributes |= _SERIAL
     elif text == "REFERENCES":
         _references(reader)
-    elif not read_charset(text, reader, found):
+    elif not read_charset(text, reader, attributes):
         _skip_operand(text, reader)
     if text in ("PRIMARY", "UNIQUE"):
         reader.take("KEY")
@@ -189,16 +172,16 @@ _WITH_OPERAND = ("COMMENT", "COLUMN_FORMAT", "CONSTRAINT", "SRID", "STORAGE")
 _OF_ANY_CHARSET = ("", "default", "uca1400")
 
 
-def read_charset(text: str, reader: Reader, found: _Attributes) -> bool:
+def read_charset(text: str, reader: Reader, attributes: _Attributes) -> bool:
     """Read a character set or a collation; False if it is none."""
     if text == "CHARSET" or (text in ("CHARACTER", "CHAR") and reader.take("SET")):
-        found["charset"] = _name(reader)
+        attributes["charset"] = _name(reader)
         return True
     if text != "COLLATE":
         return False
     charset = (_name(reader) or "").partition("_")[0]
-    if charset not in _OF_ANY_CHARSET and found.get("charset") is None:
-        found["charset"] = charset
+    if charset not in _OF_ANY_CHARSET and attributes.get("charset") is None:
+        attributes["charset"] = charset
     return True
 
 
@@ -222,19 +205,12 @@ def _name(reader: Reader) -> str | None:
 
 def _references(reader: Reader) -> None:
     """Move past `table (columns) MATCH FULL ON DELETE SET NULL ON UPDATE SET DEFAULT`."""
-    reader.next()
-    if reader.take("."):
-        reader.next()
+    reader.table("")
     reader.skip_brackets()
-    if reader.take("MATCH"):
+    while reader.take("MATCH", "ON"):
         reader.next()
-    while keyword(reader.peek()) == "ON" and keyword(reader.peek(1)) in ("DELETE", "UPDATE"):
-        reader.next()
-        reader.next()
-        if reader.take("SET"):
-            reader.take("NULL", "DEFAULT")
-        elif reader.take("NO"):
-            reader.take("ACTION")
+        if reader.take("SET", "NO"):
+            reader.next()
         else:
             reader.take("RESTRICT", "CASCADE")
 
@@ -259,10 +235,7 @@ def initial_default(
 ) -> Default | UnknownDefault:
     """Return what rows hold in a column that is added to their table.
 
-    Args:
-        definition: Of the column.
-        session: That added it.
-        nullable: Whether it may hold NULL; None where the definition decides.
+    `nullable` is None where the definition decides.
     """
     of, default = definition.type, definition.default
     if of is not None and definition.is_computed and default is not None:
@@ -285,8 +258,8 @@ def initial_default(
 
 def write_default(definition: Definition, session: Session) -> Default | None:
     """Return what an insert leaves in a column; None where that is not known."""
-    found = initial_default(definition, session)
-    return found if isinstance(found, Default) and not definition.is_computed else None
+    default = initial_default(definition, session)
+    return default if isinstance(default, Default) and not definition.is_computed else None
 
 
 def _unknown(definition: Definition, session: Session, nullable: bool | None) -> str | None:  # noqa: FBT001
@@ -308,14 +281,10 @@ FIRST = ""
 
 @dataclass(frozen=True)
 class AddColumn:
-    """`ADD COLUMN name ... [FIRST | AFTER column]`.
+    """`ADD COLUMN name ... [FIRST | AFTER column]`; optional: IF NOT EXISTS.
 
-    Attributes:
-        name: Of the new column.
-        definition: What the statement says of it.
-        initial_default: What rows hold in it that were there before; in CREATE TABLE, NULL.
-        after: The column it comes after, or `FIRST`; None for the end.
-        optional: IF NOT EXISTS.
+    Rows that were there before hold `initial_default`, in CREATE TABLE NULL; `after` is the column
+    that it comes after, or `FIRST`; None for the end.
     """
 
     name: str
@@ -337,11 +306,8 @@ class DropColumn:
 class ChangeColumn:
     """`CHANGE COLUMN old name ...`, and `MODIFY COLUMN name ...`, where both names are the same.
 
-    Attributes:
-        old, name: Before and after.
-        definition: What the statement says of the column: all that it is now.
-        after: As in `AddColumn`; None where it stays.
-        optional: IF EXISTS.
+    `definition` says all that the column is now; `after` is None where it stays; optional: IF
+    EXISTS.
     """
 
     old: str
@@ -362,14 +328,7 @@ class RenameColumn:
 
 @dataclass(frozen=True)
 class SetDefault:
-    """`ALTER COLUMN name SET DEFAULT ...`, and `DROP DEFAULT`.
-
-    Attributes:
-        name: Of the column.
-        default: `defaults.read_default` says its value in a column's type; None where it is
-            dropped.
-        optional: IF EXISTS.
-    """
+    """`ALTER COLUMN name SET DEFAULT ...`, and `DROP DEFAULT`, without one; optional: IF EXISTS."""
 
     name: str
     default: Literal | None = None
@@ -402,11 +361,7 @@ class ConvertCharset:
 
 @dataclass(frozen=True)
 class RewriteRows:
-    """Rows may have been changed, added or removed, and no row event says which.
-
-    Attributes:
-        reason: What the statement did: it completes `the statement ...`.
-    """
+    """Rows may be others, and no row event says which; the reason completes `the statement ...`."""
 
     reason: str
 
@@ -433,7 +388,15 @@ Alteration: TypeAlias = (
 )
 
 
+_A = TypeVar("_A")
+
+
+def of_kind(kind: type[_A], alterations: Iterable[Alteration]) -> list[_A]:
+    """Return the alterations of one kind."""
+    return [alteration for alteration in alterations if isinstance(alteration, kind)]
+
+
 def new_key(alterations: Iterable[Alteration]) -> set[str]:
     """Return the columns of a primary key that is made, in lower case: they become NOT NULL."""
-    made = (each for each in alterations if isinstance(each, AddPrimaryKey))
-    return {fold_name(name) for each in made for name, _ in each.columns}
+    made = of_kind(AddPrimaryKey, alterations)
+    return {fold_name(name) for key in made for name, _ in key.columns}

@@ -6,42 +6,27 @@ sql/sql_class.h, MODE_...
 
 from __future__ import annotations
 
-import itertools
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from airflow_provider_binlog.errors import UnsupportedError
 from airflow_provider_binlog.position import Flavor
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
 
 STATEMENT_SHOWN = 200
 """How much of a statement an error shows."""
 
 
 class Word(NamedTuple):
-    """A word, a sign, or the content of quotes.
-
-    Attributes:
-        text: As written, or the content of the quotes.
-        quote: The quote around it; empty for words and signs.
-    """
+    """A word, a sign, or the content of quotes; `quote` is empty for words and signs."""
 
     text: str
     quote: str = ""
 
 
 class Dialect(NamedTuple):
-    """What decides where a word ends.
-
-    Attributes:
-        flavor: Of the server.
-        escapes: Whether a backslash escapes in string literals.
-        ansi: Whether double quotes enclose names, in which nothing escapes.
-    """
+    """Where a word ends: a backslash escapes in string literals; `ansi`: `"` encloses names."""
 
     flavor: Flavor
     escapes: bool = True
@@ -85,57 +70,34 @@ _IN_TEXT = {quote: re.compile(rf"\\(.)|{quote}{quote}", re.DOTALL) for quote in 
 _ESCAPED = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
 
 
-def dialects(sql: str, session: Session) -> list[Dialect]:
-    """Return the dialects that a statement may be in: more than one only without `sql_mode`."""
-    escapes: tuple[bool, ...] = (True, False)
-    ansi: tuple[bool, ...] = (False, True)
-    if session.sql_mode is not None:
-        escapes = (not session.has(NO_BACKSLASH_ESCAPES),)
-        ansi = (bool(session.has(ANSI_QUOTES)),)
-    if "\\" not in sql:
-        escapes, ansi = escapes[:1], ansi[:1]
-    elif '"' not in sql:
-        ansi = ansi[:1]
-    found = itertools.product(escapes, ansi)
-    # Without escapes, double quotes end at the same place whatever they enclose.
-    return list(
-        dict.fromkeys(
-            Dialect(session.flavor, each, quotes if each or len(ansi) == 1 else False)
-            for each, quotes in found
-        )
-    )
+def split_words(sql: str, session: Session) -> list[Word]:
+    """Return the words of a statement.
 
-
-def split_words(sql: str, session: Session) -> list[list[Word]]:
-    """Return the words of a statement, once for each dialect in which every quote ends.
-
-    There is more than one only if the statement has a backslash and `sql_mode` is not known.
+    Raises:
+        UnsupportedError: A quote or a comment does not end, or the statement has a backslash, and
+            the log does not say `sql_mode`.
     """
-    readings = []
-    for dialect in dialects(sql, session):
-        words, complete = [], False
-        for word in scan(sql, dialect):
-            complete = word is None
-            if word is not None:
-                words.append(word)
-        if complete and words not in readings:
-            readings.append(words)
-    return readings
+    if session.sql_mode is None and "\\" in sql:
+        raise _not_understood()
+    return list(scan(sql, session.dialect))
 
 
-def scan(sql: str, dialect: Dialect) -> Iterator[Word | None]:
-    """Yield the words of a statement; then None, unless a quote or a comment does not end."""
+def scan(sql: str, dialect: Dialect) -> Iterator[Word]:
+    """Yield the words of a statement.
+
+    Raises:
+        UnsupportedError: A quote or a comment does not end.
+    """
     lexeme, at = _LEXEMES[dialect], 0
     while at < len(sql):
         match = lexeme.match(sql, at)
         if match is None:
-            return
+            raise _not_understood()
         at = match.end()
         if match.lastgroup == "quoted":
             yield _quoted(match[0], dialect)
         elif match.lastgroup != "gap":
             yield Word(match[0])
-    yield None
 
 
 def mask_literals(sql: str, session: Session, size: int = STATEMENT_SHOWN) -> str:
@@ -143,7 +105,7 @@ def mask_literals(sql: str, session: Session, size: int = STATEMENT_SHOWN) -> st
 
     Nothing from a quote that does not end on is shown.
     """
-    dialect = dialects(sql, session)[0]
+    dialect = session.dialect
     lexeme, at, shown = _LEXEMES[dialect], 0, ""
     while at < len(sql) and len(shown) < size and (match := lexeme.match(sql, at)):
         at, text = match.end(), match[0]
@@ -197,10 +159,8 @@ class Reader:
 
     def take(self, *wanted: str) -> str | None:
         """Return the next word, in capitals, if it is one of these; quoted names are no words."""
-        if self._at >= len(self._words):
-            return None
-        word = self._words[self._at]
-        if word.quote or keyword(word) not in wanted:
+        word = self.peek()
+        if word.quote or not word.text or keyword(word) not in wanted:
             return None
         self._at += 1
         return keyword(word)
@@ -214,10 +174,9 @@ class Reader:
 
     def next(self) -> Word | None:
         """Return the next word, whatever it is; None at the end."""
-        if self._at >= len(self._words):
-            return None
-        self._at += 1
-        return self._words[self._at - 1]
+        word = self.peek() if self._at < len(self._words) else None
+        self._at += word is not None
+        return word
 
     def peek(self, ahead: int = 0) -> Word:
         """Return a word to come; an empty one past the end."""
@@ -256,7 +215,7 @@ class Reader:
         """Return the next word as a name.
 
         Raises:
-            UnsupportedError: There is none: only a sign, a string or the end.
+            UnsupportedError: There is only a sign, a string or the end.
         """
         text, quote = self.peek()
         unquoted = text[:1].isalnum() or text[:1] in ("_", "$") or text[:1] > "\x7f"
@@ -277,11 +236,7 @@ class Reader:
         return (first, self.name()) if self.take(".") else (default_database, first)
 
     def end(self) -> None:
-        """Move to the end of the statement.
-
-        Raises:
-            UnsupportedError: More than a semicolon is left.
-        """
+        """Raise an UnsupportedError if more than a semicolon is left."""
         self.take_all(";")
         if self._at < len(self._words):
             raise _not_understood()
@@ -343,7 +298,6 @@ def _not_understood() -> UnsupportedError:
     )
 
 
-REAL_AS_FLOAT = 1 << 0
 ANSI_QUOTES = 1 << 2
 ORACLE = 1 << 9
 NO_AUTO_VALUE_ON_ZERO = 1 << 19
@@ -359,18 +313,14 @@ _STRICT = STRICT_TRANS_TABLES | STRICT_ALL_TABLES
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A server's flavor, and what the log says of the session that ran a statement.
+    """A server's flavor, and what the log says of the session that ran a statement; else None.
 
     Attributes:
-        flavor: Of the server.
-        database: The default database.
-        sql_mode: As bits; None where the log does not say.
-        explicit_timestamps: `explicit_defaults_for_timestamp`; None where the log does not say.
-        connection_charset: Of string literals; None where the log does not say.
-        client_charset: Of the statement's text; None where the log does not say.
-        seconds: When the statement started, since 1970; None where that is not known.
-        microseconds: What is to be added; None where the log does not say.
-        time_zone: Its name, or an offset; None where the log does not say.
+        sql_mode: As bits.
+        explicit_timestamps: `explicit_defaults_for_timestamp`.
+        connection_charset, client_charset: Of string literals, and of the statement's text.
+        seconds, microseconds: When the statement started, since 1970, and what is to be added.
+        time_zone: Its name, or an offset.
     """
 
     flavor: Flavor
@@ -386,6 +336,12 @@ class Session:
     def has(self, mode: int) -> bool | None:
         """Whether `sql_mode` has a bit; None where it is not known."""
         return None if self.sql_mode is None else bool(self.sql_mode & mode)
+
+    @property
+    def dialect(self) -> Dialect:
+        """Where words end; without `sql_mode`, as by default."""
+        escapes = not self.has(NO_BACKSLASH_ESCAPES)
+        return Dialect(self.flavor, escapes, ansi=bool(self.has(ANSI_QUOTES)))
 
     @property
     def is_strict(self) -> bool:

@@ -10,16 +10,13 @@ binlog_savepoint_rollback; mariadb, the same, sql/log.cc and `SET STATEMENT`.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import suppress
 from enum import Enum
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
 
-from airflow_provider_binlog.sql.lexer import Reader, dialects, keyword, scan, split_words
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from airflow_provider_binlog.sql.lexer import Dialect, Session
+from airflow_provider_binlog.errors import UnsupportedError
+from airflow_provider_binlog.sql.lexer import Session, keyword, scan
 
 
 class StatementType(Enum):
@@ -88,19 +85,17 @@ _XID = re.compile(r"X'[0-9a-f]*'\s*,\s*X'[0-9a-f]*'\s*,\s*-?\d+", re.IGNORECASE)
 def classify(sql: str, session: Session) -> StatementType:
     """Return what the statement is to its transaction.
 
-    After MariaDB's `SET STATEMENT variable = value FOR ...` the rest decides. A statement that may
-    be of two types, since `sql_mode` is not known, is DML if one of them is.
+    After MariaDB's `SET STATEMENT variable = value FOR ...` the rest decides. One with a backslash
+    may be of any type if `sql_mode` is not known.
     """
-    found = {_classify(keywords(sql, dialect)) for dialect in dialects(sql, session)}
-    if len(found) == 1:
-        return found.pop()
-    return StatementType.DML if StatementType.DML in found else StatementType.UNKNOWN
+    if session.sql_mode is None and "\\" in sql:
+        return StatementType.UNKNOWN
+    return _classify(keywords(sql, session))
 
 
 def first_keyword(sql: str, session: Session) -> str:
-    """Return the first word of a statement in capitals; empty where it may be one of several."""
-    found = {next(keywords(sql, dialect), "") for dialect in dialects(sql, session)}
-    return found.pop() if len(found) == 1 else ""
+    """Return the first word of a statement in capitals; empty without any."""
+    return next(keywords(sql, session), "")
 
 
 def writes_rds_table(sql: str, session: Session) -> bool:
@@ -108,23 +103,19 @@ def writes_rds_table(sql: str, session: Session) -> bool:
 
     Its users may not write to these tables, and tables of this database have no triggers.
     """
-    readings = (list(islice(keywords(sql, each), 6)) for each in dialects(sql, session))
-    return all(_writes_rds_table(each, session.database) for each in readings)
-
-
-def _writes_rds_table(words: list[str], database: str) -> bool:
+    words, database = list(islice(keywords(sql, session), 6)), session.database
     verb, named = words[:2], words[2:]
     if named[1:2] == ["."]:
         database, named = named[0].lower(), named[2:]
-    of_rds = any(each.startswith("RDS_") for each in named[:1])
+    of_rds = any(name.startswith("RDS_") for name in named[:1])
     alone = named[1:2] != [","]  # DELETE FROM mysql.rds_sysinfo, shop.orders USING ...
     return verb in _WRITES and database == RDS_DATABASE and of_rds and alone
 
 
-def keywords(sql: str, dialect: Dialect) -> Iterator[str]:
-    """Yield words in capitals and signs; a quote in place of what is in quotes."""
-    for word in scan(sql, dialect):
-        if word is not None:
+def keywords(sql: str, session: Session) -> Iterator[str]:
+    """Yield words in capitals and signs, a quote in place of what is in quotes, while they end."""
+    with suppress(UnsupportedError):
+        for word in scan(sql, session.dialect):
             yield keyword(word) or _QUOTED
 
 
@@ -169,54 +160,3 @@ def _takes_rows(words: Iterator[str]) -> bool:
             return True
         before = word
     return False
-
-
-# ------------------------------------------------------------------- savepoints
-
-
-class SavepointVerb(Enum):
-    """What a statement does with a savepoint."""
-
-    SET = "SAVEPOINT"
-    RELEASE = "RELEASE SAVEPOINT"
-    ROLLBACK_TO = "ROLLBACK TO"
-
-
-class SavepointStatement(NamedTuple):
-    """A statement on a savepoint.
-
-    Attributes:
-        verb: What it does.
-        name: As written; None where it cannot be read.
-    """
-
-    verb: SavepointVerb
-    name: str | None
-
-
-def read_savepoint(sql: str, session: Session) -> SavepointStatement:
-    """Return what a statement does with which savepoint.
-
-    Args:
-        sql: One that `classify` says to be SAVEPOINT or ROLLBACK_TO.
-        session: That wrote it.
-    """
-    found = {_read_savepoint(Reader(words)) for words in split_words(sql, session)}
-    if len(found) == 1:
-        return found.pop()
-    first = sql.lstrip()[:2].upper()
-    verbs = {"SA": SavepointVerb.SET, "RE": SavepointVerb.RELEASE}
-    return SavepointStatement(verbs.get(first, SavepointVerb.ROLLBACK_TO), None)
-
-
-def _read_savepoint(words: Reader) -> SavepointStatement:
-    verb = words.take("SAVEPOINT", "RELEASE", "ROLLBACK")
-    if verb == "ROLLBACK":
-        words.take("WORK")
-        words.take("TO")
-    if verb != "SAVEPOINT":
-        words.take("SAVEPOINT")
-    last = words.rest()
-    name = last[0].text if len(last) == 1 and last[0].quote != "'" else None
-    verbs = {"SAVEPOINT": SavepointVerb.SET, "RELEASE": SavepointVerb.RELEASE}
-    return SavepointStatement(verbs.get(verb or "", SavepointVerb.ROLLBACK_TO), name)

@@ -9,25 +9,14 @@ same; what MySQL 9.7 and MariaDB 10.11 and 11.8 make of edge values (test_type_c
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
-
 from airflow_provider_binlog.position import Flavor
-from airflow_provider_binlog.sql.columns import (
-    BLOBS,
-    BYTES,
-    ENUMS,
-    FLOATS,
-    INTEGERS,
-    STRINGS,
-    TEMPORALS,
-    TEXTS,
-    SqlType,
+from airflow_provider_binlog.sql import columns as types
+from airflow_provider_binlog.sql.definitions import Definition
+from airflow_provider_binlog.sql.lexer import (
+    NO_AUTO_VALUE_ON_ZERO,
+    PAD_CHAR_TO_FULL_LENGTH,
+    Session,
 )
-from airflow_provider_binlog.sql.lexer import NO_AUTO_VALUE_ON_ZERO, PAD_CHAR_TO_FULL_LENGTH
-
-if TYPE_CHECKING:
-    from airflow_provider_binlog.sql.definitions import Definition
-    from airflow_provider_binlog.sql.lexer import Session
 
 # All of Unicode, and character sets without characters beyond its first plane. UCS2 is not among
 # them: it holds halves of surrogate pairs.
@@ -36,15 +25,13 @@ _FIRST_PLANE = frozenset({"ascii", "latin1", "utf8mb3"})
 # Character sets whose first 128 characters are not those of ASCII.
 _NOT_ASCII = frozenset({"swe7", "binary"})
 _CHARACTER_MAX = 4
-# Decimal digits of the greatest values, signed and unsigned, by size in bytes.
-_DIGITS = {1: (3, 3), 2: (5, 5), 3: (7, 8), 4: (10, 10), 8: (19, 20)}
 
 _NARROWER = "the new type holds less"
 _OTHER_FORM = "the new type has another form of values"
 
 
 def rewrites_column(
-    before: SqlType | None,
+    before: types.SqlType | None,
     after: Definition,
     session: Session,
     *,
@@ -54,14 +41,9 @@ def rewrites_column(
     """Return why CHANGE or MODIFY may have changed values of the column; None if it kept them all.
 
     A column that becomes AUTO_INCREMENT has its zeros numbered. One that was NOT NULL is taken to
-    have been AUTO_INCREMENT before if its type changes.
-
-    Args:
-        before: The type in full, with its character set; None where it is not known.
-        after: What the statement makes of the column.
-        session: That ran it.
-        nullable: Whether the column might hold NULL before; None where it is not known.
-        auto_increment: Whether it is known to have been AUTO_INCREMENT before.
+    have been AUTO_INCREMENT before if its type changes, even where `auto_increment` does not say
+    so. `before` is in full, with its character set; it, and whether the column might hold NULL, is
+    None where it is not known.
     """
     if after.generated:
         return "the column is generated"
@@ -89,63 +71,57 @@ def _null_loss(after: Definition, session: Session) -> str | None:
     return None
 
 
-def rewrites(before: SqlType | None, after: SqlType | None, session: Session) -> str | None:
+def rewrites(
+    before: types.SqlType | None, after: types.SqlType | None, session: Session
+) -> str | None:
     """Return why another type may have changed values; None if it kept them all.
 
-    Args:
-        before: The type in full, with its character set; None where it is not known.
-        after: The type after; its character set is None where the statement does not name one,
-            and it is the table's default.
-        session: That ran the statement.
+    `before` is the type in full, with its character set, `after` may have none: then it is the
+    table's default. Either is None where it is not known.
     """
     if before is None or after is None:
         return "the type before or after is not known"
-    strict = session.is_strict
     if after.name == "json" and before.name != "json" and session.flavor is Flavor.MARIADB:
-        after = SqlType("longtext", charset="utf8mb4")
-    if before.is_text or before.name in ENUMS:
-        reason = _charset_loss(before, after, strict=strict)
+        after = types.SqlType("longtext", charset="utf8mb4")
+    if before.is_text or before.name in types.ENUMS:
+        reason = _charset_loss(before, after, session)
         if reason is not None:
             return reason
     family = next((rule for names, rule in _RULES if before.name in names), None)
     if family is None:
         return None if before.name == after.name else _OTHER_FORM
-    reason = family(_Change(before, after, strict))
+    reason = family(before, after, session)
     padded = before.name == "char" and after.name != "char"
     if reason is None and padded and session.has(PAD_CHAR_TO_FULL_LENGTH):
         return "sql_mode has PAD_CHAR_TO_FULL_LENGTH"
     return reason
 
 
-def rewrites_charset(before: SqlType | None, charset: str | None) -> str | None:
+def rewrites_charset(before: types.SqlType | None, charset: str | None) -> str | None:
     """Return why CONVERT TO CHARACTER SET may have changed values; None if it kept them all.
 
     It makes a longer type of one of TEXT that might be too short.
-
-    Args:
-        before: The column's type; None where it is not known.
-        charset: The new character set; None where it is not known.
     """
     if before is None:
         return "the type before is not known"
-    if not before.is_text and before.name not in ENUMS:
+    if not before.is_text and before.name not in types.ENUMS:
         return None
     if _keeps_charset(before.charset, charset):
         return None
     return f"the text was converted from {before.charset} to {charset}"
 
 
-def _charset_loss(before: SqlType, after: SqlType, *, strict: bool) -> str | None:
-    if not after.is_text and after.name not in ENUMS:
+def _charset_loss(before: types.SqlType, after: types.SqlType, session: Session) -> str | None:
+    if not after.is_text and after.name not in types.ENUMS:
         return None
     if after.charset is None:
         # The default of a table may be another one than that of its column.
-        known = strict or before.charset == "ascii"
+        known = session.is_strict or before.charset == "ascii"
         return None if known else "outside of strict mode, its character set may be another"
     if not _keeps_charset(before.charset, after.charset):
         return f"the text was converted from {before.charset} to {after.charset}"
-    longer = after.name in TEXTS and _charset(before.charset) != _charset(after.charset)
-    return _NARROWER if longer and not strict else None
+    longer = after.name in types.TEXTS and _charset(before.charset) != _charset(after.charset)
+    return _NARROWER if longer and not session.is_strict else None
 
 
 def _keeps_charset(before: str | None, after: str | None) -> bool:
@@ -165,138 +141,105 @@ def _charset(name: str | None) -> str | None:
 
 # ------------------------------------------------------------------- by family, of the type before
 
-
-class _Change(NamedTuple):
-    """From one type to another; `strict`: the statement fails rather than change a value."""
-
-    before: SqlType
-    after: SqlType
-    strict: bool
-
-    @property
-    def keeps_sign(self) -> bool:
-        """Whether the type after has the negative numbers of the one before."""
-        return self.before.unsigned or not self.after.unsigned
-
-    def loss(self, *, keeps: bool) -> str | None:
-        """Return why values may have changed where the type after does not keep all of them."""
-        return None if keeps or self.strict else _NARROWER
+# In strict mode a statement fails rather than change a number so that it fits.
 
 
-def _integer(change: _Change) -> str | None:
-    before, after, _ = change
-    size = INTEGERS[before.name]
-    if after.name in INTEGERS:
-        same = INTEGERS[after.name] == size and after.unsigned == before.unsigned
-        return change.loss(keeps=same or (INTEGERS[after.name] > size and change.keeps_sign))
+def _integer(before: types.SqlType, after: types.SqlType, session: Session) -> str | None:
     if after.name == "decimal":
-        holds = _whole_digits(after) >= _DIGITS[size][before.unsigned]
-        return change.loss(keeps=holds and change.keeps_sign)
-    return _OTHER_FORM
+        return None if session.is_strict else _NARROWER
+    if after.name not in types.INTEGERS:
+        return _OTHER_FORM
+    more = types.INTEGERS[after.name] - types.INTEGERS[before.name]
+    same = more == 0 and after.unsigned == before.unsigned
+    return (
+        None
+        if session.is_strict or same or (more > 0 and _keeps_sign(before, after))
+        else _NARROWER
+    )
 
 
-def _decimal(change: _Change) -> str | None:
-    before, after, _ = change
+def _keeps_sign(before: types.SqlType, after: types.SqlType) -> bool:
+    return before.unsigned or not after.unsigned
+
+
+def _decimal(before: types.SqlType, after: types.SqlType, session: Session) -> str | None:
     if after.name != "decimal":
         return _OTHER_FORM
-    if (after.scale or 0) < (before.scale or 0):
+    more = (after.scale or 0) - (before.scale or 0)
+    if more < 0:
         return "numbers were rounded"
-    holds = _whole_digits(after) >= _whole_digits(before)
-    return change.loss(keeps=holds and change.keeps_sign)
+    holds = (after.length or 0) - (before.length or 0) >= more
+    return None if session.is_strict or (holds and _keeps_sign(before, after)) else _NARROWER
 
 
-def _whole_digits(of: SqlType) -> int:
-    return (of.length or 0) - (of.scale or 0)
-
-
-def _float(change: _Change) -> str | None:
-    before, after, _ = change
-    if after.name not in FLOATS:
+def _float(before: types.SqlType, after: types.SqlType, session: Session) -> str | None:
+    if after.name not in types.FLOATS:
         return _OTHER_FORM
     same_digits = (before.length, before.scale) == (after.length, after.scale)
     if not same_digits or (before.name, after.name) == ("double", "float"):
         return "numbers were rounded"
-    return change.loss(keeps=change.keeps_sign)
+    return None if session.is_strict or _keeps_sign(before, after) else _NARROWER
 
 
-def _text(change: _Change) -> str | None:
-    before, after, strict = change
+def _text(before: types.SqlType, after: types.SqlType, session: Session) -> str | None:
     if not after.is_text:
         return _OTHER_FORM
     if after.name == "char" and before.name != "char":
         return "trailing spaces were removed"
-    if before.name in TEXTS:
-        keeps = TEXTS.get(after.name, 0) >= TEXTS[before.name]
-        return None if keeps else _NARROWER
-    same_charset = _charset(after.charset) in (None, _charset(before.charset))
-    if _holds(after, before.length, same_charset=same_charset):
-        return None
+    if before.name in types.TEXTS:
+        return None if types.TEXTS.get(after.name, 0) >= types.TEXTS[before.name] else _NARROWER
+    if before.length is None:
+        return _NARROWER
+    if after.name in types.TEXTS:
+        # A VARCHAR has at most as many bytes as a TEXT, whatever its characters.
+        same_charset = _charset(after.charset) in (None, _charset(before.charset))
+        fits = before.length * _CHARACTER_MAX < 1 << 8 * types.TEXTS[after.name]
+        return None if fits or (same_charset and after.name != "tinytext") else _NARROWER
     # A CHAR has no trailing spaces, which are all that is cut in strict mode.
-    return None if before.name == "char" and after.name in STRINGS and strict else _NARROWER
+    cuts_nothing = before.name == "char" and session.is_strict
+    return None if cuts_nothing or (after.length or 0) >= before.length else _NARROWER
 
 
-def _holds(of: SqlType, length: int | None, *, same_charset: bool) -> bool:
-    """Whether a type of text holds so many characters."""
-    if length is None:
-        return False
-    if of.name in STRINGS:
-        return of.length is not None and of.length >= length
-    # A VARCHAR has at most as many bytes as a TEXT, whatever its characters.
-    fits = TEXTS[of.name] > 1 and same_charset
-    return fits or length * _CHARACTER_MAX < 1 << 8 * TEXTS[of.name]
-
-
-def _bytes(change: _Change) -> str | None:
-    before, after, _ = change
-    if after.name not in BYTES:
-        return _OTHER_FORM
-    if after.name == "binary":
-        return None if before == after and before.length is not None else "values were padded"
-    if after.name in BLOBS:
-        least = 2 if before.name in ("binary", "varbinary") else BLOBS[before.name]
-        fits = (before.length or 1 << 8) < 1 << 8 and before.name not in BLOBS
-        return None if BLOBS[after.name] >= least or fits else _NARROWER
+def _bytes(before: types.SqlType, after: types.SqlType, _: Session) -> str | None:
+    if after.name in types.BLOBS:
+        return None if types.BLOBS[after.name] >= types.BLOBS.get(before.name, 2) else _NARROWER
     known = before.length is not None and after.length is not None
-    return None if known and (after.length or 0) >= (before.length or 0) else _NARROWER
+    if after.name == "varbinary":
+        return None if known and (after.length or 0) >= (before.length or 0) else _NARROWER
+    return None if known and before == after else _OTHER_FORM
 
 
-def _enum(change: _Change) -> str | None:
-    before, after, _ = change
-    if before.values is None or (after.name in ENUMS and after.values is None):
-        return "its values are not known"
-    if after.is_text:
-        lengths = [len(value) for value in before.values]
-        longest = max(lengths) if before.name == "enum" else sum(lengths) + len(lengths) - 1
-        return None if _holds(after, longest, same_charset=False) else _NARROWER
-    if after.name != before.name or after.values is None:
+def _enum(before: types.SqlType, after: types.SqlType, session: Session) -> str | None:
+    if before.name == "enum" and before.values and after.is_text:
+        longest = max(map(len, before.values))
+        return _text(types.SqlType("char", longest, charset=before.charset), after, session)
+    if before.values is None or after.values is None or after.name != before.name:
         return _OTHER_FORM
     kept = after.values[: len(before.values)] == before.values
-    if before.name == "enum" and change.strict:
+    if before.name == "enum" and session.is_strict:
         # It is converted by its text, of which no two values are equal. A SET has another order.
         kept = set(before.values) <= set(after.values)
     return None if kept else "its values are others, or in another order"
 
 
-def _temporal(change: _Change) -> str | None:
-    before, after, _ = change
+def _temporal(before: types.SqlType, after: types.SqlType, _: Session) -> str | None:
     if before.name != after.name:
         return _OTHER_FORM
     return None if after.fsp >= before.fsp else "fractions of a second were removed"
 
 
-def _exact(change: _Change) -> str | None:
-    before, after, _ = change
+def _exact(before: types.SqlType, after: types.SqlType, _: Session) -> str | None:
     same = (before.name, before.length) == (after.name, after.length)
     return None if same and before.length is not None else _OTHER_FORM
 
 
 _RULES = (
-    (INTEGERS, _integer),
+    (types.INTEGERS, _integer),
     (("decimal",), _decimal),
-    (FLOATS, _float),
-    ((*STRINGS, *TEXTS), _text),
-    (BYTES, _bytes),
-    (ENUMS, _enum),
-    (TEMPORALS, _temporal),
+    (types.FLOATS, _float),
+    ((*types.STRINGS, *types.TEXTS), _text),
+    (types.BYTES, _bytes),
+    (types.ENUMS, _enum),
+    (types.TEMPORALS, _temporal),
     (("bit", "vector"), _exact),
 )

@@ -1,28 +1,20 @@
 """The manifests of one source, an append-only log, and the table of each name after them.
 
-    <source>/manifests/0000000000000042.json
-    <source>/schemas/<database>/<table>/0000000000000041.json
-    <source>/schemas/<database>/0000000000000041.json          the database was dropped
-
-A manifest's key is its sequence number, and the key is created only if it is absent: of two runs
-that staged the same range exactly one commits its manifest. Each manifest starts where the previous
-one stops.
-
-A manifest names every table that its range touched with all that is known of it; of a table that
-the next ranges do not touch, the newest schema file of its name says the same. Schema files are
-written from a committed manifest alone, by the run that stages the range after it: whoever writes
-one writes the same bytes, and no run leaves one of a range that is not committed.
+A manifest's key is created only if it is absent: of two runs that staged the same range exactly
+one commits its manifest. Of a table that the next ranges do not touch, the newest schema file of
+its name says all that is known; they are written from a committed manifest alone.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from airflow_provider_binlog.errors import ConflictError, ManifestError, ObjectMissingError
-from airflow_provider_binlog.manifest import REPAIR, Manifest, check_follows
-from airflow_provider_binlog.position import is_contiguous
+from airflow_provider_binlog.errors import ConflictError, ManifestError, error_context
+from airflow_provider_binlog.manifest import Manifest, check_follows
+from airflow_provider_binlog.position import Position, SourceIdentity, is_contiguous
 from airflow_provider_binlog.schema import (
     CreateTable,
     DropTable,
@@ -31,17 +23,18 @@ from airflow_provider_binlog.schema import (
     TableState,
 )
 from airflow_provider_binlog.staging.paths import (
-    manifest_folder,
+    MANIFESTS,
+    StoredFiles,
+    find_manifest,
+    list_manifests,
     manifest_name,
     maybe_sequence,
+    read_manifest,
     schema_folder,
 )
 from airflow_provider_binlog.stored_json import StoredFormat
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from airflow_provider_binlog.position import Position, SourceIdentity
     from airflow_provider_binlog.staging.object_store import ObjectStore
 
 
@@ -50,50 +43,23 @@ class ManifestLog:
 
     def __init__(self, store: ObjectStore, source: str) -> None:
         self._store = store
-        self._folder = manifest_folder(source)
+        self._files = StoredFiles(store, source)
 
     def key(self, sequence: int) -> str:
         """Return the key under which a manifest is stored."""
-        return f"{self._folder}/{manifest_name(sequence)}"
+        return self._files.locate(f"{MANIFESTS}/{manifest_name(sequence)}")
 
     def sequences(self) -> list[int]:
         """Return the numbers of all manifests, ascending, from one listing."""
-        numbers = map(maybe_sequence, self._store.list(self._folder))
-        return [number for number in numbers if number is not None]
+        return list_manifests(self._files)
 
     def load(self, sequence: int) -> Manifest:
-        """Return one manifest.
-
-        Raises:
-            ManifestError: It is missing or unreadable, or has another number inside.
-        """
-        manifest = self.maybe_load(sequence)
-        if manifest is None:
-            raise ManifestError("there is no such manifest", key=self.key(sequence), repair=REPAIR)
-        return manifest
+        """Return one manifest; see `read_manifest`."""
+        return read_manifest(self._files, sequence)
 
     def maybe_load(self, sequence: int) -> Manifest | None:
-        """Return one manifest; None if there is none of this number.
-
-        Raises:
-            ManifestError: It is unreadable, or has another number inside.
-        """
-        key = self.key(sequence)
-        try:
-            manifest = Manifest.decode(self._store.read(key))
-        except ObjectMissingError:
-            return None
-        except ManifestError as error:
-            error.context |= {"key": key, "repair": REPAIR}
-            raise
-        if manifest.sequence != sequence:
-            raise ManifestError(
-                "a manifest under the wrong key",
-                key=key,
-                holds=manifest.sequence,
-                repair=REPAIR,
-            )
-        return manifest
+        """Return one manifest; None if there is none of this number; see `find_manifest`."""
+        return find_manifest(self._files, sequence)
 
     def latest(self) -> Manifest | None:
         """Return the newest manifest; None if the source has none yet."""
@@ -103,8 +69,7 @@ class ManifestLog:
     def commit(self, manifest: Manifest) -> str:
         """Add a manifest to the log, which makes its parts visible. Return its key.
 
-        Committing the same manifest again changes nothing: the response to the first try may have
-        been lost.
+        Committing the same manifest again changes nothing.
 
         Raises:
             ManifestError: The previous manifest is missing, or does not stop where this one starts.
@@ -123,11 +88,8 @@ class ManifestLog:
     def reuse(self, sequence: int, identity: SourceIdentity, start: Position) -> Manifest | None:
         """Return the manifest that already has the number `sequence`; None if there is none.
 
-        An earlier try of the run, or another run, may have committed it. If it starts where the run
-        starts, its range is staged, and the run reuses it and continues after its stop.
-
         Raises:
-            ConflictError: That manifest starts elsewhere.
+            ConflictError: That manifest does not start where the run starts.
         """
         manifest = self.maybe_load(sequence)
         if manifest is None:
@@ -150,31 +112,14 @@ _WRITERS = 8
 
 @dataclass(frozen=True)
 class SchemaFile:
-    """The table of a name after a manifest.
+    """The table of a name after a manifest; None where no table has the name any more.
 
-    Attributes:
-        sequence: Number of the manifest.
-        name: Database and table; of a database that was dropped, (database, "").
-        state: The table; None where no table has the name any more.
+    The name of a database that was dropped is (database, "").
     """
 
     sequence: int
     name: TableName
     state: TableState | None
-
-    def encode(self) -> bytes:
-        """Return the file as it is stored; see `stored_json`."""
-        return FORMAT.encode(self)
-
-    @classmethod
-    def decode(cls, data: bytes | str) -> SchemaFile:
-        """Read what `encode` wrote.
-
-        Raises:
-            ManifestError: The bytes are no schema file, one that was edited or cut, or one of
-                another version.
-        """
-        return FORMAT.decode(cls, data)
 
 
 class SchemaFiles:
@@ -191,14 +136,10 @@ class SchemaFiles:
 
     def _write(self, file: SchemaFile) -> None:
         folder = self._folder(file.name)
-        self._store.write(f"{folder}/{manifest_name(file.sequence)}", file.encode())
+        self._store.write(f"{folder}/{manifest_name(file.sequence)}", FORMAT.encode(file))
 
     def find(self, name: TableName, *, before: int) -> SchemaFile | None:
-        """Return the newest file of a name from below a sequence; None if there is none.
-
-        Raises:
-            ManifestError: It is unreadable, or of another name.
-        """
+        """Return the newest file of a name from below a sequence; None if there is none."""
         folder = self._folder(name)
         newest = self._newest(folder, before)
         if newest is not None and newest.name != name:
@@ -225,11 +166,8 @@ class SchemaFiles:
         if not older:
             return None
         key = f"{folder}/{manifest_name(max(older))}"
-        try:
-            return SchemaFile.decode(self._store.read(key))
-        except ManifestError as error:
-            error.context["key"] = key
-            raise
+        with error_context(key=key):
+            return FORMAT.decode(SchemaFile, self._store.read(key))
 
 
 def files_of(manifest: Manifest) -> list[SchemaFile]:

@@ -1,9 +1,8 @@
 """The store of staged files: whole objects under keys, on any file system of fsspec.
 
-An object appears whole or not at all, and every later reader sees it. `create` decides races: of
-two writers of one key exactly one wins. On local files a temporary file is renamed or linked; S3
-and similar stores have a conditional put. A process that dies leaves no partial object visible. A
-machine that loses power may; the checksums in the manifest detect it.
+An object appears whole or not at all, and every later reader sees it. On local files a temporary
+file is renamed or linked; S3 and similar stores have a conditional put. A machine that loses power
+may leave a partial object; the checksums in the manifest detect it.
 """
 
 from __future__ import annotations
@@ -13,9 +12,10 @@ import os
 import shutil
 import tempfile
 import uuid
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fsspec.implementations.local import LocalFileSystem
 
@@ -26,9 +26,6 @@ from airflow_provider_binlog.errors import (
     StoreUnavailableError,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 _WRITES_AT_ONCE = 8
 
 
@@ -38,12 +35,8 @@ class ObjectStore:
     Keys are relative to the root and divided by `/`. Every method raises `StoreUnavailableError` if
     trying again may help, and `StagingError` if it cannot.
 
-    `create` is atomic on local files, on S3, Google Cloud Storage and Azure, and in memory. On
-    other file systems fsspec checks first and then writes, which leaves a window for a race.
-
     Attributes:
-        writes_at_once: How many objects several threads may well write at a time: where each waits
-            for the network, and fsspec's client serves all of them at once.
+        writes_at_once: How many objects several threads may well write at a time.
     """
 
     def __init__(self, fs: Any, root: str) -> None:
@@ -53,11 +46,7 @@ class ObjectStore:
         self.writes_at_once = _WRITES_AT_ONCE if getattr(fs, "async_impl", False) else 1
 
     def read(self, key: str) -> bytes:
-        """Return the object.
-
-        Raises:
-            ObjectMissingError: Nothing is stored under the key.
-        """
+        """Return the object; raise ObjectMissingError if there is none."""
         path = self._path(key)
         with translated(key):
             try:
@@ -76,11 +65,7 @@ class ObjectStore:
                 self._fs.pipe_file(self._path(key), data)
 
     def open(self, key: str) -> Any:
-        """Return the object as a file to read from, which the caller closes.
-
-        Raises:
-            ObjectMissingError: Nothing is stored under the key.
-        """
+        """Return the object as a file to read from, which the caller closes; see `read`."""
         with translated(key):
             return self._fs.open(self._path(key), "rb")
 
@@ -95,10 +80,7 @@ class ObjectStore:
 
     @contextmanager
     def filling(self, key: str) -> Iterator[Path]:
-        """Yield an empty local file; what it is filled with, however large, is then stored.
-
-        An object under the key is replaced; after an error it is not.
-        """
+        """Yield an empty local file; what it is filled with is stored, unless an error came."""
         if self._local:
             path = self._path(key)
             with translated(key), self._of_an_existing_store(key), _temporary(path, b"") as file:
@@ -111,10 +93,10 @@ class ObjectStore:
             self.upload(key, file)
 
     def create(self, key: str, data: bytes) -> None:
-        """Store `data` if the key does not exist yet.
+        """Store `data` if the key does not exist yet; raise ConflictError if it does.
 
-        Raises:
-            ConflictError: The key exists; its object is unchanged.
+        Of two writers of one key exactly one wins: on local files, on S3, Google Cloud Storage and
+        Azure, and in memory. On other file systems fsspec checks first and then writes.
         """
         with translated(key), self._of_an_existing_store(key):
             try:
@@ -126,10 +108,7 @@ class ObjectStore:
                 raise ConflictError("another writer created this key first", key=key) from error
 
     def folders(self, folder: str) -> list[str]:
-        """Return the names of the folders directly below `folder` in which objects lie, sorted.
-
-        Empty if there is none. Never from a cache. An empty folder may be among them.
-        """
+        """Return the names of the folders directly below `folder`, sorted; never from a cache."""
         return self._names(folder, "directory")
 
     def _names(self, folder: str, kind: str) -> list[str]:
@@ -145,10 +124,7 @@ class ObjectStore:
         return sorted(name for name in names if not name.startswith("."))
 
     def list(self, folder: str) -> list[str]:
-        """Return the names of the objects directly below `folder`, sorted.
-
-        Names without the folder; empty if the folder does not exist. Never from a cache.
-        """
+        """Return the names of the objects directly below `folder`, sorted; never from a cache."""
         return self._names(folder, "file")
 
     def delete_folder(self, folder: str) -> None:
@@ -160,11 +136,7 @@ class ObjectStore:
                 self._fs.rm(path, recursive=True)
 
     def size(self, key: str) -> int:
-        """Return the object's size in bytes.
-
-        Raises:
-            ObjectMissingError: Nothing is stored under the key.
-        """
+        """Return the object's size in bytes; see `read`."""
         path = self._path(key)
         with translated(key):
             self._fs.invalidate_cache(path)
@@ -193,11 +165,7 @@ def _replace(path: str, data: bytes) -> None:
 
 
 def _link(path: str, data: bytes) -> None:
-    """Create the file in one step. A hard link to an existing name fails, on NFS too.
-
-    Raises:
-        FileExistsError: The name exists.
-    """
+    """Create the file in one step. A hard link to an existing name fails, on NFS too."""
     with _temporary(path, data) as temporary:
         try:
             os.link(temporary, path)
@@ -225,19 +193,10 @@ def _temporary(path: str, data: bytes) -> Iterator[Path]:
 
 
 # A retry cannot help: a bad name, a method that the store lacks, a folder under the file's name.
-_LASTING = frozenset(
-    {
-        errno.EEXIST,
-        errno.EINVAL,
-        errno.EISDIR,
-        errno.EMSGSIZE,
-        errno.ENAMETOOLONG,
-        errno.ENOSYS,
-        errno.ENOTDIR,
-        errno.ENOTEMPTY,
-        errno.EROFS,
-    }
-)
+_LASTING = {
+    *(errno.EEXIST, errno.EINVAL, errno.EISDIR, errno.EMSGSIZE, errno.ENAMETOOLONG, errno.ENOSYS),
+    *(errno.ENOTDIR, errno.ENOTEMPTY, errno.EROFS),
+}
 
 
 @contextmanager
@@ -245,8 +204,7 @@ def translated(key: str) -> Iterator[None]:
     """Translate the exceptions of fsspec and its clients into our errors.
 
     Built-in exceptions other than `OSError`, and Arrow's, are raised unchanged: they are bugs.
-    Those of the clients (botocore, aiohttp, ...) mean a failed request, unless they are about
-    credentials.
+    Those of the clients mean a failed request, unless they are about credentials.
     """
     try:
         yield

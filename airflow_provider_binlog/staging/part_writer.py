@@ -1,34 +1,22 @@
 """Write parts: tables of change rows as Parquet files, encoded and stored by other threads.
 
-The same rows give the same bytes, whatever their chunks: a retry overwrites a part with the same
-content. (Another release of Arrow may write different bytes.)
-
-The choices were measured on a million rows of eleven columns: dictionaries only for columns whose
-values repeat, because building one for distinct values costs more than it saves; zstd at level 1,
-Snappy for small parts; DELTA_BINARY_PACKED for integers and times, which is no slower and a tenth
-smaller; statistics only for columns that readers filter by. BYTE_STREAM_SPLIT would save more on
-decimals and doubles, but not every reader supports it.
-
-Large values take their bytes several times while they are encoded: in Arrow's column, which may be
-a view of the log, twice in Arrow's writer, which joins a page, and compressed, unless samples of
-them show that this makes them no smaller. Their part is written straight into the store's file.
-
-`PartQueue` encodes one part while the next one is made, no more, so memory stays bounded, and the
-files do not depend on which of the two is faster. Small parts are passed on several at a time:
-passing one takes longer than writing it. Local disks are written by the encoding thread too. Object
-stores answer after milliseconds, however small a part is: other threads send them several parts at
-a time, of a bounded number of bytes.
+The same rows give the same bytes, whatever their chunks. (Another release of Arrow may write
+others.) Dictionaries only for columns whose values repeat; zstd at level 1, Snappy for small parts;
+DELTA_BINARY_PACKED for integers and times; statistics only for columns that readers filter by. The
+part of large values, which take their bytes several times, is written into the store's file.
 """
 
 from __future__ import annotations
 
 import hashlib
 import io
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from threading import Condition
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
@@ -37,12 +25,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from airflow_provider_binlog.changes import CHANGE_TYPE, COMMIT_TS, FILE, GTID, IMAGE, ROW
+from airflow_provider_binlog.schema import Field, Schema
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from types import TracebackType
-
-    from airflow_provider_binlog.schema import Field, Schema
     from airflow_provider_binlog.staging.object_store import ObjectStore
 
 _REPEATING = (CHANGE_TYPE, GTID, FILE, IMAGE)
@@ -195,11 +180,7 @@ class _Form(NamedTuple):
     texts: list[tuple[int, int]]
 
     def size(self, table: pa.Table) -> int:
-        """Return the bytes of the values: the same for the same rows, unlike `Table.nbytes`.
-
-        That counts the offsets of each chunk, and validity bits where there are some without a
-        NULL, and takes longer.
-        """
+        """Return the bytes of the values: the same for the same rows, unlike `Table.nbytes`."""
         rows = table.num_rows
         texts = [size * _count(table.column(index)) for index, size in self.texts]
         return sum(texts) + sum([rows * width // 8 for width in self.widths])
@@ -286,10 +267,10 @@ class _Made(NamedTuple):
 
 
 class PartQueue:
-    """Encodes parts one after another, and stores them.
+    """Encodes one part while the next one is made, and stores it; memory stays bounded.
 
-    Leave its context before anything depends on the parts, and whenever an error ends the range:
-    nothing is written after that.
+    Small parts are passed on several at a time: passing one takes longer than writing it. Leave the
+    context before anything depends on the parts, and whenever an error ends the range.
     """
 
     def __init__(self, store: ObjectStore) -> None:
@@ -322,9 +303,7 @@ class PartQueue:
     def write(
         self, key: str, table: pa.Table, schema: Schema, *, small: bool = False
     ) -> Future[WrittenPart]:
-        """Write a part as soon as the last ones are encoded; see `write_part`.
-
-        One that is `small` may wait for others.
+        """Write a part as soon as the last ones are encoded; one that is `small` may wait.
 
         Raises:
             StagingError: One of them could not be written.
@@ -338,11 +317,7 @@ class PartQueue:
         return made.written
 
     def flush(self) -> None:
-        """Let no part wait for others.
-
-        Raises:
-            StagingError: As `write`.
-        """
+        """Let no part wait for others; see `write`."""
         if self._last is not None:
             self._last.result()
         if self._made:
@@ -380,8 +355,7 @@ class _Sender:
     def send(self, key: str, data: bytes, written: Future[WrittenPart]) -> None:
         """Store a part, or hand it over; return once no more than `_SENT_BYTES` are on their way.
 
-        Raises:
-            StagingError: It could not be stored, or an earlier one: then `written` is not set.
+        It raises the error of an earlier part, and does not set `written` then.
         """
         if self._pool is None:
             written.set_result(store_part(self._store, key, data))
@@ -408,11 +382,7 @@ class _Sender:
                 self._changed.notify()
 
     def close(self, *, cancel: bool) -> None:
-        """Wait for what is on its way; with `cancel`, send no more.
-
-        Raises:
-            StagingError: A part could not be stored.
-        """
+        """Wait for what is on its way, and raise its error; with `cancel`, send no more."""
         if self._pool is None:
             return
         self._pool.shutdown(wait=True, cancel_futures=cancel)

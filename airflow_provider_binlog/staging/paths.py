@@ -1,33 +1,33 @@
-"""The keys of a source's staged files, below the root of the store, and its snapshots by them.
+"""The keys of a source's staged files, and its manifests and snapshots by them.
 
     <source>/manifests/0000000000000042.json
     <source>/schemas/<database>/<table>/0000000000000041.json
-    <source>/schemas/<database>/0000000000000041.json
     <source>/<database>/<table>/0000000000000042-000007-9f86d081884c.parquet
     <source>/snapshots/...
     <source>/backlogs/<plan>/plan.json
-    <source>/backlogs/<plan>/000007.json
 
-Those of snapshots are in `snapshot_manifest.py`. This module ships with the merge.
-
-The three names are percent-encoded, because MySQL lets them hold anything: `/`, `..`, `%`, `:`,
-spaces. An encoded name is pure ASCII and safe on S3, for Hadoop's `Path` (which takes `:` for a
-scheme and `{a,b}` for a pattern, and skips names that begin with `_` or `.`), in a URI and in
-a folder. No key is a prefix of another one followed by `/`: some stores cannot hold both
-`a/b` and `a/b/c`.
-
-Names that differ only in case share a folder where the file system ignores case. Their files have
-different names even so: a part's ordinal counts over all tables of its range.
+The three names are percent-encoded: safe on S3, in a URI, in a folder and for Hadoop's `Path`. No
+key is a prefix of another one followed by `/`, which some stores cannot hold. Names that differ
+only in case may share a folder, but no file: a part's ordinal counts over all tables of its range.
 """
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Protocol
 
-from airflow_provider_binlog.errors import ManifestError, ObjectMissingError, StagingError
+from airflow_provider_binlog.errors import (
+    ManifestError,
+    ObjectMissingError,
+    StagingError,
+    error_context,
+)
+from airflow_provider_binlog.manifest import REPAIR, Manifest
 from airflow_provider_binlog.names import encode_name, escape_first
+from airflow_provider_binlog.schema import TableName
 from airflow_provider_binlog.snapshot_manifest import (
     SNAPSHOTS,
     SnapshotManifest,
@@ -37,20 +37,12 @@ from airflow_provider_binlog.snapshot_manifest import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from airflow_provider_binlog.schema import TableName
     from airflow_provider_binlog.staging.object_store import ObjectStore
 
-MANIFESTS = "manifests"
-"""The folder of a source's manifests; a database of this name is stored as `%6Danifests`."""
+# A database of such a name is stored as `%6Danifests`, `%73chemas` or `%62acklogs`.
+MANIFESTS, SCHEMAS, BACKLOGS = "manifests", "schemas", "backlogs"
 
-SCHEMAS = "schemas"
-"""The folder of a source's schema files; a database of this name is stored as `%73chemas`."""
-
-BACKLOGS = "backlogs"
-"""The folder of a source's backlogs; a database of this name is stored as `%62acklogs`."""
-
+_THREADS = 8
 _SEQUENCE_DIGITS = 16
 _ORDINAL_DIGITS = 6
 _MANIFEST_NAME = re.compile(rf"(\d{{{_SEQUENCE_DIGITS}}})\.json", re.ASCII)
@@ -68,11 +60,7 @@ def manifest_folder(source: str) -> str:
 
 
 def manifest_name(sequence: int) -> str:
-    """Return the name of a manifest's file: names sort as the numbers do.
-
-    Raises:
-        StagingError: The number is below 1 or has more than 16 digits.
-    """
+    """Return the name of a manifest's file: names sort as the numbers, of up to 16 digits, do."""
     if not 1 <= sequence < 10**_SEQUENCE_DIGITS:
         raise StagingError("not the sequence number of a manifest", sequence=sequence)
     return f"{sequence:0{_SEQUENCE_DIGITS}}.json"
@@ -103,12 +91,8 @@ def backlog_folder(source: str, plan_id: str) -> str:
 def part_path(database: str, table: str, sequence: int, ordinal: int, range_id: str) -> str:
     """Return the path of a part below its source's folder: what `Part.path` holds.
 
-    `ordinal` counts the parts of the range over all of its tables. `range_id` identifies the
-    range, so that two runs that stage different ranges under one number do not overwrite each
-    other's parts.
-
-    Raises:
-        StagingError: A number is negative or has too many digits.
+    `ordinal` counts the parts of the range over all of its tables. `range_id` keeps two runs that
+    stage different ranges under one number from overwriting each other's parts.
     """
     if not 0 <= ordinal < 10**_ORDINAL_DIGITS:
         raise StagingError("not the ordinal of a part", ordinal=ordinal)
@@ -120,11 +104,7 @@ def part_path(database: str, table: str, sequence: int, ordinal: int, range_id: 
 
 
 def part_sequence(path: str) -> int:
-    """Return the number of the manifest that a part belongs to, by its path; 0 for a snapshot's.
-
-    Raises:
-        StagingError: It is no path of a part.
-    """
+    """Return the number of the manifest that a part belongs to, by its path; 0 for a snapshot's."""
     match = _PART_NAME.match(path.rpartition("/")[2])
     if match is None:
         raise StagingError("not the path of a part", path=path)
@@ -171,6 +151,44 @@ class StoredFiles:
         return f"{source_folder(self._source)}/{path}"
 
 
+def list_manifests(files: ReadFiles) -> list[int]:
+    """Return the numbers of the manifests that there are, ascending."""
+    numbers = map(maybe_sequence, files.list(MANIFESTS))
+    return sorted(number for number in numbers if number is not None)
+
+
+def read_manifests(files: ReadFiles, sequences: Iterable[int]) -> list[Manifest]:
+    """Return the manifests of these numbers, in their order.
+
+    Raises:
+        ManifestError: One is missing, unreadable, or bears another number.
+    """
+    with ThreadPoolExecutor(_THREADS) as pool:
+        return list(pool.map(lambda sequence: read_manifest(files, sequence), sequences))
+
+
+def read_manifest(files: ReadFiles, sequence: int) -> Manifest:
+    """Return one manifest; see `read_manifests`."""
+    manifest = find_manifest(files, sequence)
+    if manifest is None:
+        path = files.locate(f"{MANIFESTS}/{manifest_name(sequence)}")
+        raise ManifestError("a manifest is missing", manifest=path, repair=REPAIR)
+    return manifest
+
+
+def find_manifest(files: ReadFiles, sequence: int) -> Manifest | None:
+    """Return one manifest; None if there is none of this number; see `read_manifests`."""
+    path = f"{MANIFESTS}/{manifest_name(sequence)}"
+    data = files.read(path)
+    if data is None:
+        return None
+    with error_context(manifest=files.locate(path), repair=REPAIR):
+        manifest = Manifest.decode(data)
+        if manifest.sequence != sequence:
+            raise ManifestError("a manifest under another's name", holds=manifest.sequence)
+    return manifest
+
+
 class Snapshots:
     """The snapshots of a source, by table; a manifest is read when it is wanted."""
 
@@ -198,36 +216,21 @@ class Snapshots:
         return [snapshot_id for snapshot_id in self.ids_of(name) if snapshot_id > loaded]
 
     def read(self, snapshot_id: str) -> SnapshotManifest:
-        """Return the manifest of a snapshot.
-
-        Raises:
-            ManifestError: It was deleted, is unreadable, or has another id.
-        """
+        """Return the manifest of a snapshot; raise ManifestError if it cannot be read."""
         path = snapshot_path(snapshot_id)
         data = self._files.read(path)
         if data is None:
             raise ManifestError("a snapshot was deleted", snapshot=self._files.locate(path))
-        try:
+        repair = "take the snapshot of the table again, or delete this file"
+        with error_context(snapshot=self._files.locate(path), repair=repair):
             manifest = SnapshotManifest.decode(data)
-        except ManifestError as error:
-            error.context["snapshot"] = self._files.locate(path)
-            error.context["repair"] = "take the snapshot of the table again, or delete this file"
-            raise
-        if manifest.id != snapshot_id:
-            raise ManifestError(
-                "a snapshot under another's name",
-                snapshot=self._files.locate(path),
-                holds=manifest.id,
-            )
+            if manifest.id != snapshot_id:
+                raise ManifestError("a snapshot under another's name", holds=manifest.id)
         return manifest
 
 
 def ids_by_digest(names: Iterable[str]) -> dict[str, list[str]]:
-    """Return the ids of snapshots, the newest last, by the digest of their table.
-
-    Args:
-        names: Of manifests without `.json`, or of folders; what is no id is left out.
-    """
+    """Return the ids among names, the newest last, by the digest of their table."""
     by_digest: dict[str, list[str]] = defaultdict(list)
     for name in sorted(names):
         if (digest := digest_in(name)) is not None:

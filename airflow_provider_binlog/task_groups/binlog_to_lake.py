@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, TaskGroup
@@ -12,15 +13,13 @@ from airflow_provider_binlog.operators.extract import (
     BinlogExtractOperator,
 )
 from airflow_provider_binlog.operators.merge import BinlogMergeOperator
-from airflow_provider_binlog.operators.snapshot import BinlogSnapshotOperator
-from airflow_provider_binlog.operators.snapshot_plan import BinlogSnapshotPlanOperator
+from airflow_provider_binlog.operators.snapshot import (
+    BinlogSnapshotOperator,
+    BinlogSnapshotPlanOperator,
+)
 from airflow_provider_binlog.sensors.binlog import BinlogPositionSensor
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from airflow_provider_binlog.sources.binlog_source import BinlogSource, LakeFormat
-    from airflow_provider_binlog.table_options import TableOptions
+from airflow_provider_binlog.sources.binlog_source import BinlogSource, LakeFormat
+from airflow_provider_binlog.table_options import TableOptions
 
 _SHARED = {
     *("where", "lock", "chunk_bytes", "engine"),
@@ -47,7 +46,7 @@ def binlog_to_lake(
     """Add the tasks that keep lake tables equal to those of a server to the current DAG.
 
     ``changes``
-        Skip the run unless there is anything new in the server's log.
+        Skip the run unless there is anything new in the server's log, or a table to reload.
     ``plan``
         Find the tables with rows that neither the lake nor the staged log has: all that existed
         before the first run; later new ones, and those that could not be followed.
@@ -84,23 +83,29 @@ def binlog_to_lake(
     Returns:
         The task group, which other tasks can precede or follow.
     """
-    staging: dict[str, Any] = {"source": source, "staging_path": staging_path}
-    captured: dict[str, Any] = {**staging, "tables": tables, "exclude": exclude}
+    captured: dict[str, Any] = {
+        "source": source,
+        "staging_path": staging_path,
+        "tables": tables,
+        "exclude": exclude,
+    }
     target: dict[str, Any] = {"format": format, "lake": lake}
     merging, reading = merge or {}, snapshot or {}
     with TaskGroup(group_id, prefix_group_id=prefix_group_id) as group:
-        changes = BinlogPositionSensor(task_id="changes", source=source, when_nothing_new="skip")
-        plan = BinlogSnapshotPlanOperator(
-            task_id="plan",
-            **captured,
+        needs: dict[str, Any] = {
+            **{name: captured[name] for name in ("staging_path", "tables", "exclude")},
             **target,
-            options=options,
-            merge_tables=merging.get("tables", ()),
-            merge_exclude=merging.get("exclude", ()),
-            **{name: reading[name] for name in _SHARED & reading.keys()},
+            "options": options,
+            "merge_tables": merging.get("tables", ()),
+            "merge_exclude": merging.get("exclude", ()),
+        }
+        changes = BinlogPositionSensor(
+            task_id="changes", source=source, plan=needs, when_nothing_new="skip"
         )
+        shared = {name: reading[name] for name in _SHARED & reading.keys()}
+        plan = BinlogSnapshotPlanOperator(task_id="plan", source=source, **needs, **shared)
         snapshots = BinlogSnapshotOperator.partial(
-            task_id="snapshot", **staging, **reading
+            task_id="snapshot", **captured, **reading
         ).expand_kwargs(plan.output)
         read = EmptyOperator(task_id="read", trigger_rule="all_done")
         stage = BinlogExtractOperator(

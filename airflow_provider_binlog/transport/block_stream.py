@@ -7,6 +7,7 @@ waiting for the server counts, not that of the reader of the blocks.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
@@ -14,8 +15,6 @@ from airflow_provider_binlog.errors import ConnectionLostError, ForeignPositionE
 from airflow_provider_binlog.position import Position, split_file_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from airflow_provider_binlog.blocks.block import EventBlock
 
 
@@ -29,12 +28,8 @@ class BlockStream(Protocol):
         """Yield the events from `start` on, in the order of the log, up to the log's end.
 
         A block never spans two files. FORMAT_DESCRIPTION is the first event of a file's first
-        block, unless `start` is after it.
-
-        Args:
-            start: Where the first event begins: a boundary between two transactions.
-            stop: The block that reaches this position is the last one; it may go on beyond it.
-                None: the log's end as it is when it is reached.
+        block, unless `start` is after it. `start` is a boundary between two transactions. The block
+        that reaches `stop` is the last one, and may go on beyond it.
 
         Raises:
             ConnectionLostError: The connection ended early; nothing is known to be wrong.
@@ -51,38 +46,22 @@ class BlockStream(Protocol):
 
 
 def check_created(file: str, created: int, position: Position) -> None:
-    """Refuse a file that has the name of a position's file, and is another one.
-
-    Args:
-        file: Name of a file that is read.
-        created: When it was created.
-        position: Where reading starts.
-
-    Raises:
-        ForeignPositionError: The position's file was created at another time.
-    """
-    if file != position.file or position.file_created in (None, created):
+    """Refuse a file that has the name of a position's file, and was created at another time."""
+    previous = position.file_created
+    if file != position.file or previous in (None, created):
         return
     raise ForeignPositionError(
         "the file of the position is not the one in the log now, which was created at another "
         "time: the log was reset, or the server was restored from a backup, and another history "
         "followed; take new snapshots of the tables, and capture under a new source name",
         position=position,
-        file_was_created=_time(position.file_created),
-        now_created=_time(created),
+        file_was_created=datetime.fromtimestamp(previous or 0, UTC).isoformat(),
+        now_created=datetime.fromtimestamp(created, UTC).isoformat(),
     )
 
 
-def _time(seconds: int | None) -> str:
-    return datetime.fromtimestamp(seconds or 0, UTC).isoformat()
-
-
 def events_from(block: EventBlock, offset: int) -> EventBlock:
-    """Return the events of a block from an offset of its file on.
-
-    Raises:
-        ForeignPositionError: No event of the block begins there.
-    """
+    """Return the events of a block from an offset of its file on, where one must begin."""
     first = int(block.offset.searchsorted(offset))
     if first == len(block) or block.offset[first] != offset:
         raise ForeignPositionError(
@@ -114,10 +93,7 @@ def receiver(
 ) -> Callable[[memoryview], int]:
     """Return what fills the front of a buffer with what came, and returns how much: not nothing.
 
-    Args:
-        receive_into: Of a socket, plain or TLS, or of the file around it.
-        pace: Counts what comes.
-        ended: What an error says of a connection that ends.
+    `receive_into` is of a socket, plain or TLS, or of the file around it. An error says `ended`.
     """
 
     def receive(buffer: memoryview) -> int:
@@ -137,15 +113,12 @@ def receiver(
 
 
 class Pace:
-    """Counts what arrives, and the time that it takes."""
+    """Counts what arrives, and the time that it takes.
+
+    For `seconds_max` a server may send less than `BYTES_PER_SECOND_MIN`, or only heartbeats.
+    """
 
     def __init__(self, seconds_max: float) -> None:
-        """Start to count.
-
-        Args:
-            seconds_max: So long may a server send less than `BYTES_PER_SECOND_MIN`, or nothing but
-                heartbeats.
-        """
         self._seconds_max = seconds_max
         self._size = 0
         self._seconds = 0.0
@@ -153,11 +126,7 @@ class Pace:
         self._heartbeats = self._heartbeat_bytes = 0
 
     def received(self, size: int, seconds: float) -> None:
-        """Count bytes, and how long was waited for them.
-
-        Raises:
-            ConnectionLostError: There were too few in too long a time.
-        """
+        """Count bytes, and how long was waited for them; too few are an error."""
         self._seconds_without_events += seconds
         self._seconds += seconds
         self._size += size
@@ -182,11 +151,7 @@ class Pace:
         self.event()
 
     def heartbeat(self, size: int) -> None:
-        """Count an event that is in no file, of a size in bytes.
-
-        Raises:
-            ConnectionLostError: For too long a time, or in too many bytes, there was nothing else.
-        """
+        """Count an event that is in no file, of a size in bytes; too many are an error."""
         self._heartbeats += 1
         self._heartbeat_bytes += size
         if (

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from airflow.sdk.exceptions import AirflowNotFoundException
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_provider_binlog.errors import BinlogError
 from airflow_provider_binlog.hooks.binlog import BinlogHook, read_settings
+from airflow_provider_binlog.position import Position
+from airflow_provider_binlog.sources.settings import ConnectionSettings
 from airflow_provider_binlog.transport.server import queries
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from airflow_provider_binlog.position import Position
-    from airflow_provider_binlog.sources.settings import ConnectionSettings
 
 _PAUSE_SECONDS_MAX = 300.0
 

@@ -23,13 +23,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from airflow_provider_binlog.capture import ExtractRequest, TableFilter, extract
-from airflow_provider_binlog.capture.backlog import commit_backlog, plan_backlog, store_plan
-from airflow_provider_binlog.capture.extract import find_next
-from airflow_provider_binlog.executors.job import Job, Location, SubRangeWork
-from airflow_provider_binlog.executors.tasks import run_task
+from airflow_provider_binlog.capture.backlog.joining import commit_backlog
+from airflow_provider_binlog.capture.backlog.sub_ranges import plan_backlog, store_plan
+from airflow_provider_binlog.capture.extract import extract, find_next
+from airflow_provider_binlog.capture.log_range import ExtractRequest, TableFilter
+from airflow_provider_binlog.executors.job import Job, SubRangeWork, run_tasks
 from airflow_provider_binlog.sources.server_log import ServerLog
-from airflow_provider_binlog.sources.settings import ConnectionSettings
+from airflow_provider_binlog.sources.settings import ConnectionSettings, Location
 from airflow_provider_binlog.transport.server.queries import identify, log_end
 from tests.fixtures.mysql import connect, execute
 from tests.fixtures.spark import find_environment
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from multiprocessing.pool import Pool
 
-    from airflow_provider_binlog.capture.backlog import BacklogPlan
+    from airflow_provider_binlog.capture.backlog.sub_ranges import BacklogPlan
     from airflow_provider_binlog.executors.job import Outcome
     from airflow_provider_binlog.staging.object_store import ObjectStore
 
@@ -157,12 +157,11 @@ def _measure(backlog: _Backlog, name: str, read: Callable[[Job], Sequence[Outcom
         parallelism=WORKERS,
         work=SubRangeWork(
             plan=plan.id,
-            run="bench",
+            run_id="bench",
             server=backlog.settings,
             files=(),
-            found_at=(),
+            locations={},
             numbers=tuple(range(FILES)),
-            server_ids=tuple(4_000_000_000 + each for each in range(FILES)),
         ),
     )
     text = f"{FILES} sub-ranges on {name}"
@@ -218,7 +217,7 @@ def _read_with(pool: Pool, job: Job) -> list[Outcome]:
 
 def _run(job: Job, number: int) -> tuple[Outcome, _Used]:
     with _measured() as used:
-        outcome = run_task(job, number)
+        (outcome,) = run_tasks(job, [number])
     return outcome, used
 
 

@@ -87,7 +87,8 @@ def server_to_parquet(*, port: int, file: str, size: int, **_: Any) -> Result:
 
 
 def _capture(source: Any, *, file: str, size: int, staging: str) -> Result:
-    from airflow_provider_binlog.capture import ExtractRequest, TableFilter, extract
+    from airflow_provider_binlog.capture.extract import extract
+    from airflow_provider_binlog.capture.log_range import ExtractRequest, TableFilter
     from airflow_provider_binlog.changes import BeforeImages
     from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position, SourceIdentity
     from tests.support.stores import open_store
@@ -149,6 +150,7 @@ def received(*, port: int, file: str, size: int, **_: Any) -> Result:
     import pymysql
 
     from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position
+    from airflow_provider_binlog.transport.stream.commands import binlog_dump, dump_flags
     from airflow_provider_binlog.transport.stream.live import ServerBlockStream, _send
 
     source = ServerBlockStream(
@@ -156,7 +158,8 @@ def received(*, port: int, file: str, size: int, **_: Any) -> Result:
         flavor=Flavor.MYSQL,
     )
     with source._connection() as connection:
-        request = source._request(connection, Position(file, FIRST_OFFSET))
+        server_id, flags = source._prepare(connection), dump_flags(Flavor.MYSQL)
+        request = binlog_dump(Position(file, FIRST_OFFSET), server_id=server_id, flags=flags)
         began, busy = time.perf_counter(), time.process_time()
         _send(connection, request)
         raw: Any = connection.__dict__["_sock"]

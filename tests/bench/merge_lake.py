@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from airflow_provider_binlog.spark.job.report import Report
+    from airflow_provider_binlog.spark.job.options import Report
     from airflow_provider_binlog.spark.target.spark_target import LakeFormat
 
 CATALOG = "lake"

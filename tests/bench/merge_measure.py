@@ -21,6 +21,7 @@ from airflow_provider_binlog.spark.target import sql as merge_sql
 from airflow_provider_binlog.spark.target.protocol import DELETED
 from tests.bench.merge_data import BigTable, SmallTables
 from tests.bench.merge_lake import THREADS, BenchLake, Cost, start_spark
+from tests.unit.spark.workplace import make_empty
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -160,7 +161,7 @@ class Measurement:
         session, lake = self.spark.newSession(), self.bench.lake
         like, target = lake.target("bench", "accounts"), lake.target("bench", "copy")
         columns = dict(session.table(like).dtypes)
-        lake.create(session, target, columns, {})
+        make_empty(session, lake, target, columns, {})
         names = ", ".join(f"c{index}" for index in range(len(columns)))
         session.read.parquet(str(collapsed)).createOrReplaceTempView("rows")
         session.sql(f"INSERT INTO {target} SELECT {names} FROM rows")
@@ -239,7 +240,7 @@ class Measurement:
                 "seen": "timestamp",
             }
             if create:
-                lake.create(session, target, columns, {})
+                make_empty(session, lake, target, columns, {})
             first = 1 if create else 2
             rows = ", ".join(
                 f"(CAST({key} AS bigint), {key}, 'one', 'one@example.com', CAST(NULL AS"

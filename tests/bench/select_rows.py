@@ -128,7 +128,7 @@ def _read(server: Server) -> int:
         layout = compile_results(describe_table(read, NAME, Policies()).layout)
         statement = f"SELECT {', '.join(layout.expressions)} FROM shop.orders"
         with select_rows(read.connection, statement) as rows:
-            layout.check_types([column.type for column in rows.columns])
+            layout.check_types(rows.types)
             for block in rows.blocks:
                 count += len(layout.decode(block.data, block.start, block.stop).columns[0])
     return count

@@ -21,17 +21,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from airflow_provider_binlog.executors.job import ChunkWork, Job, Location
+from airflow_provider_binlog.executors.job import ChunkWork, Job
 from airflow_provider_binlog.limits import Limits, limits_in_bytes
-from airflow_provider_binlog.snapshot import (
-    ChunkReader,
-    SnapshotFiles,
-    SnapshotRequest,
-    begin_snapshot,
-    complete_snapshot,
-    read_chunks,
-)
-from airflow_provider_binlog.sources.settings import ConnectionSettings
+from airflow_provider_binlog.snapshot.chunk import ChunkReader
+from airflow_provider_binlog.snapshot.plan import SnapshotFiles, SnapshotRequest
+from airflow_provider_binlog.snapshot.take import begin_snapshot, complete_snapshot, read_chunks
+from airflow_provider_binlog.sources.settings import ConnectionSettings, Location
 from tests.bench.measure import peak_bytes
 from tests.bench.select_rows import NAME, fill_orders
 from tests.fixtures.mysql import execute, query
@@ -47,7 +42,7 @@ if TYPE_CHECKING:
 
     from pyspark import SparkContext
 
-    from airflow_provider_binlog.snapshot import SnapshotPlan
+    from airflow_provider_binlog.snapshot.plan import SnapshotPlan
 
 ROWS = 10_000_000
 WORKERS = 2
@@ -116,7 +111,7 @@ def _measure(
     plan = begin_snapshot(request, settings.connect, store)
     planned = time.monotonic() - began
     used = read(plan)
-    rows = complete_snapshot(plan, SnapshotFiles(store, _SOURCE)).manifest.rows
+    rows = complete_snapshot(plan, SnapshotFiles(store, _SOURCE)).rows
     seconds = time.monotonic() - began
     transactions, statements = _SUMMARIES
     ((longest,),) = query(server, f"SELECT MAX(MAX_TIMER_WAIT) / 1e12 FROM {transactions}")

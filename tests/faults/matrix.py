@@ -103,6 +103,7 @@ GROUPS: Mapping[str, Mapping[str, Row]] = {
     "Spark": {
         "merge-killed": Row("driver killed before and after its commit", RETRY),
         "executor-killed": Row("executors killed while they run a task", "the same rows"),
+        "worker-killed": Row("worker of a standalone cluster killed", "the same rows"),
         "catalog-down": Row("catalog killed, or its connection cut", RETRY),
         "reload-killed": Row("reload killed before and after its commit", RETRY),
         "conflict": Row("two merges, or two reloads, at once", "one commits; retried"),

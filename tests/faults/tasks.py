@@ -19,7 +19,7 @@ from airflow_provider_binlog.checkpoint import Checkpoint
 from airflow_provider_binlog.errors import BinlogError
 from airflow_provider_binlog.hooks.tasks import checkpoint_key
 from airflow_provider_binlog.manifest import Manifest
-from airflow_provider_binlog.operators import extract, ranges
+from airflow_provider_binlog.operators import extract
 from airflow_provider_binlog.operators.extract import (
     BinlogCheckpointOperator,
     BinlogExtractOperator,
@@ -226,8 +226,7 @@ class Tasks:
 
     def _set_up(self) -> None:
         self.patch.setenv("AIRFLOW_CONN_BINLOG_DEFAULT", self.connection())
-        for module in (extract, ranges):
-            self.patch.setattr(module, "AirflowVariableStore", lambda: self.variables)
+        self.patch.setattr(extract, "AirflowVariableStore", lambda: self.variables)
         if not self.opens_store:
             self.patch.setattr(extract, "open_store", lambda _: self.store)
 

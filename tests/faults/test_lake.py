@@ -97,6 +97,32 @@ def test_a_column_that_was_dropped_by_hand_needs_a_reload(
     workplace.follow(table)
 
 
+@pytest.mark.fault("lake-altered", lakes="delta iceberg", stores="file")
+def test_rows_that_were_written_by_hand_are_named_until_a_reload(
+    format_: str, workplace: Workplace, source: Source, table: Table
+) -> None:
+    target, name = workplace.target(table), ".".join(table.name)
+    workplace.spark.sql(f"DELETE FROM {target} WHERE id = 3")
+
+    first = workplace.merge()
+    # It is the newest commit no more, and nothing of the table is logged.
+    idle = workplace.merge()
+    source.create(workplace.database, "other", {"id": INT}, ("id",)).insert(id=1)
+    source.commit()
+    others = workplace.merge()
+
+    for report in (first, idle, others):
+        (suspect,) = [each for each in report.tables if each.table == name]
+        assert "(delete by " in suspect.suspect.lower()
+        assert "until it is reloaded" in suspect.suspect
+        assert (suspect.hold, suspect.error) == (None, None)
+        assert name not in report.versions
+    take_snapshot(table)
+    table.update(2, note="three")
+    workplace.follow(table)
+    assert [each.suspect for each in workplace.merge().tables] == []
+
+
 @pytest.mark.slow
 @pytest.mark.fault("lake-full", lakes="delta iceberg", stores="file")
 def test_a_full_disk(

@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,9 +18,9 @@ from airflow_provider_binlog.spark.job.session import delta_conf, iceberg_conf, 
 from tests.faults.gate import Gate
 from tests.fixtures.mysql import execute
 from tests.fixtures.spark import SparkEnvironment
-from tests.services.jars import catalog_jars, spark_home
+from tests.services.jars import spark_home
 from tests.services.servers import Server
-from tests.unit.spark.session import add_catalog, shared_session
+from tests.unit.spark.session import add_catalog, load_catalog_drivers, shared_session
 from tests.unit.spark.staged_changes import INT, TEXT
 from tests.unit.spark.workplace import Workplace, local_workplace
 
@@ -147,19 +146,10 @@ def workplace(spark_environment: SparkEnvironment, gate: Gate, tmp_path: Path) -
         f"{prefix}.jdbc.schema-version": "V1",
     }
     add_catalog(spark, conf)
-    _load(spark)
+    load_catalog_drivers(spark)
     made = local_workplace(spark, "iceberg", tmp_path)
     made.catalog = CATALOG
     return made
-
-
-def _load(spark: Any) -> None:
-    """Let the catalog find its driver beside the classes of Iceberg."""
-    lang, net = spark._jvm.java.lang, spark._jvm.java.net
-    loader = lang.Thread.currentThread().getContextClassLoader()
-    for jar in catalog_jars():
-        loader.addURL(net.URL(f"file:{jar}"))
-    lang.Class.forName("org.mariadb.jdbc.Driver", True, loader)
 
 
 @pytest.mark.fault("catalog-down", lakes="iceberg", stores="file")

@@ -9,7 +9,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
-from airflow_provider_binlog.binlog.events.gtid import GtidEvent
 from airflow_provider_binlog.binlog.events.statements import Query
 from airflow_provider_binlog.binlog.header import GROUP_STARTS, ROWS, EventType
 from airflow_provider_binlog.binlog.transactions import TransactionScanner
@@ -99,7 +98,7 @@ def _by_event(data: bytes) -> Named:
         seen = scanner.feed(event.header, event.body, event.format)
         if seen.gtid is not None:
             name, commit_ts = seen.gtid.text, event.header.timestamp * 1_000_000
-            if isinstance(seen.gtid, GtidEvent) and seen.gtid.commit_timestamp_us is not None:
+            if seen.gtid.commit_timestamp_us is not None:
                 commit_ts = seen.gtid.commit_timestamp_us
         if event.header.type in ROWS:
             named.append((event.offset, name, commit_ts))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from unittest.mock import patch
 
-from airflow_provider_binlog.binlog.events.compressed import PLAIN_FORMS
 from airflow_provider_binlog.binlog.header import EventType
+from airflow_provider_binlog.blocks import compressed as compressed_events
+from airflow_provider_binlog.blocks.compressed import PLAIN_FORMS
 from airflow_provider_binlog.blocks.expansion import Expander
-from airflow_provider_binlog.blocks.payloads import PayloadLimit
 from airflow_provider_binlog.errors import BinlogError
 from airflow_provider_binlog.position import Flavor
 from tests.fuzz.targets import Target, Wrong, check_text, shown
@@ -35,7 +36,6 @@ _MARIADB = [
     single_event(each) for each in (query("DROP TABLE a"), insert(TABLES[0], [1, 2], version=1))
 ]
 _BLOCK_BYTES = (50, 4 << 20)
-_LIMIT = PayloadLimit(size_max=1 << 20, ratio_max=100)
 
 Found = list[tuple[int, int, int, bytes]] | BinlogError
 
@@ -54,14 +54,15 @@ def _expand(event: Made, version: str, block_bytes: int) -> Found:
     ):
         file.add(each.type, each.body)
     found: list[tuple[int, int, int, bytes]] = []
-    expander = Expander(block_bytes=block_bytes, payload_limit=_LIMIT)
+    expander = Expander(block_bytes=block_bytes)
     try:
-        for block in split_blocks("binlog.000001", file):
-            for expanded in expander.expand(block):
-                columns = (expanded.type, expanded.offset, expanded.expanded_offset)
-                numbers = zip(*(each.tolist() for each in columns), strict=True)
-                bodies = [bytes(expanded.body(index)) for index in range(len(expanded))]
-                found += [(*each, body) for each, body in zip(numbers, bodies, strict=True)]
+        with patch.multiple(compressed_events, _SIZE_MAX=1 << 20, _RATIO_MAX=100):
+            for block in split_blocks("binlog.000001", file):
+                for expanded in expander.expand(block):
+                    columns = (expanded.type, expanded.offset, expanded.expanded_offset)
+                    numbers = zip(*(each.tolist() for each in columns), strict=True)
+                    bodies = [bytes(expanded.body(index)) for index in range(len(expanded))]
+                    found += [(*each, body) for each, body in zip(numbers, bodies, strict=True)]
     except BinlogError as error:
         check_text(error)
         if error.context.get("offset") != file.offsets[3 if version == builder.MARIADB else 4]:

@@ -61,7 +61,7 @@ class _Reader:
     def check(self, tables: Tables) -> None:
         for table in tables.touched.values():
             state = table.state
-            if from_json(TableState, json.loads(to_text(state, {}))) != state:
+            if from_json(TableState, json.loads(to_text(state))) != state:
                 raise Wrong(f"a table that does not survive being written: {state}")
             if state.schema is None:
                 continue

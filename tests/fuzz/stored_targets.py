@@ -7,15 +7,19 @@ from dataclasses import replace
 from typing import Any
 
 from airflow_provider_binlog.binlog.header import EventType
-from airflow_provider_binlog.capture.backlog import BacklogPlan, plan_backlog
+from airflow_provider_binlog.capture.backlog.sub_ranges import BacklogPlan, plan_backlog
 from airflow_provider_binlog.capture.log_range import LogRange
 from airflow_provider_binlog.errors import BinlogError
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position
 from airflow_provider_binlog.schema_history.tables import NOTHING_KNOWN
 from airflow_provider_binlog.snapshot.plan import ChunkRecord, SnapshotFiles
 from airflow_provider_binlog.snapshot_manifest import SnapshotManifest
-from airflow_provider_binlog.spark.merge.progress import load_progress, save_progress
-from airflow_provider_binlog.spark.merge.start import note_start, read_running
+from airflow_provider_binlog.spark.merge.progress import (
+    load_progress,
+    note_start,
+    read_running,
+    save_progress,
+)
 from airflow_provider_binlog.spark.target.state import (
     PROPERTY,
     Mark,
@@ -100,7 +104,7 @@ def _progress(data: bytes) -> None:
     found.is_merged(7, lambda _: True)
     for name in found.tables:
         found.first_needed(name, Mark(3))
-        found.find_uncaptured(name, since=1)
+        found.captures(name)
     again = Files()
     save_progress(again, "lake", found, loaded=None, merged=())
     if load_progress(again, "lake") != found:
@@ -131,7 +135,7 @@ def _lake_properties(data: bytes) -> None:
     text = data.decode(errors="replace")
     for read in (read_key, read_fields):
         try:
-            read(text, "binlog.any")
+            read(text)
         except BinlogError as error:
             check_text(error)
 

@@ -25,7 +25,8 @@ from airflow_provider_binlog.manifest import Manifest
 from airflow_provider_binlog.position import Flavor, Position, SourceIdentity, split_file_name
 from airflow_provider_binlog.sql.columns import parse_type
 from airflow_provider_binlog.sql.lexer import ANSI_QUOTES, NO_BACKSLASH_ESCAPES, Session
-from airflow_provider_binlog.sql.statement_types import classify, read_savepoint, xid_of
+from airflow_provider_binlog.sql.statement_types import classify, xid_of
+from airflow_provider_binlog.staging.manifest_log import FORMAT as SCHEMA_FILE
 from airflow_provider_binlog.staging.manifest_log import SchemaFile, files_of
 from airflow_provider_binlog.stored_json import digest_of_values
 from airflow_provider_binlog.transport.files.names import plain_name
@@ -131,20 +132,24 @@ def _query(data: bytes, file_format: FormatDescription) -> None:
         classify(query.sql, query.session(flavor))
 
 
-def _xa_prepare(data: bytes, file_format: FormatDescription) -> None:
-    _ = statement.XaPrepare.parse(data, file_format).xid
+def _xa_prepare(data: bytes, _: FormatDescription) -> None:
+    statement.XaPrepare.parse(data)
 
 
-def _mysql_gtid(type_code: EventType, data: bytes, file_format: FormatDescription) -> None:
-    gtid = gtid_events.GtidEvent.parse(type_code, data, file_format)
+def _gtid(type_code: EventType, data: bytes) -> gtid_events.Gtid:
+    return gtid_events.Gtid.parse(EventHeader(0, type_code, 1, 19, 0, 0), data)
+
+
+def _mysql_gtid(type_code: EventType, data: bytes, _: FormatDescription) -> None:
+    gtid = _gtid(type_code, data)
     if gtid.text is not None and str(GtidSet.parse(gtid.text)) != gtid.text:
         raise Wrong(f"a GTID that reads otherwise: {gtid.text}")
 
 
-def _mariadb_gtid(data: bytes, file_format: FormatDescription) -> None:
-    gtid = gtid_events.MariadbGtid.parse(data, file_format, server_id=1)
-    if gtid.text not in str(MariadbGtidPosition.parse(gtid.text)):
-        raise Wrong(f"a GTID that reads otherwise: {gtid.text}")
+def _mariadb_gtid(data: bytes, _: FormatDescription) -> None:
+    text = str(_gtid(EventType.MARIADB_GTID, data).text)
+    if text not in str(MariadbGtidPosition.parse(text)):
+        raise Wrong(f"a GTID that reads otherwise: {text}")
 
 
 def _table_map(data: bytes, file_format: FormatDescription) -> None:
@@ -189,7 +194,6 @@ def _statement(data: bytes) -> None:
         for mode in (0, NO_BACKSLASH_ESCAPES, ANSI_QUOTES, None):
             session = Session(flavor, sql_mode=mode)
             classify(sql, session)
-            read_savepoint(sql, session)
 
 
 def _sql_type(data: bytes) -> None:
@@ -215,8 +219,8 @@ def _manifest(data: bytes) -> None:
 
 
 def _schema_file(data: bytes) -> None:
-    found = SchemaFile.decode(with_digest(data))
-    if SchemaFile.decode(found.encode()) != found:
+    found = SCHEMA_FILE.decode(SchemaFile, with_digest(data))
+    if SCHEMA_FILE.decode(SchemaFile, SCHEMA_FILE.encode(found)) != found:
         raise Wrong("a schema file that does not survive being written")
 
 
@@ -322,21 +326,16 @@ EVENT_TARGETS = (
         lambda: [data for data in _whole_events() if data[4] == EventType.FORMAT_DESCRIPTION],
     ),
     _event("rotate", control_events.Rotate.parse, EventType.ROTATE),
-    _event("heartbeat", control_events.Heartbeat.parse, more=[b"binlog.000007"]),
-    _event("heartbeat_v2", control_events.Heartbeat.parse_v2, more=[_HEARTBEAT_V2]),
+    _event("heartbeat_v2", control_events.read_heartbeat_offset, more=[_HEARTBEAT_V2]),
     _event("incident", control_events.Incident.parse, more=[b"\1\0\5ouch!"]),
     _event("query", _query, EventType.QUERY),
-    _event("xid", statement.Xid.parse, EventType.XID),
     _event("xa_prepare", _xa_prepare, EventType.XA_PREPARE),
-    _event("rows_query", statement.RowsQuery.parse, EventType.ROWS_QUERY),
-    _event("annotate_rows", statement.RowsQuery.parse_annotate, EventType.ANNOTATE_ROWS),
     _event("gtid", _each_type(_GTID_TYPES, _mysql_gtid), *_GTID_TYPES, more=_MYSQL_GTIDS),
     Target("gtid_set", _gtid_set, lambda: (*_gtid_sets(), _TAGGED.encode())),
     Target("gtid_set_text", _gtid_text, lambda: (b"", str(_TAGGED).encode())),
     _event("mariadb_gtid", _mariadb_gtid, EventType.MARIADB_GTID),
-    _event("mariadb_gtid_list", gtid_events.MariadbGtidList.parse, EventType.MARIADB_GTID_LIST),
+    _event("mariadb_gtid_list", gtid_events.read_gtid_list, EventType.MARIADB_GTID_LIST),
     Target("mariadb_gtid_text", _mariadb_gtid_text, lambda: (b"", b"0-1-7,3-9-18446744073709551")),
-    _event("binlog_checkpoint", control_events.BinlogCheckpoint.parse, EventType.BINLOG_CHECKPOINT),
     _event("table_map", _table_map, EventType.TABLE_MAP),
     _event("rows_header", _each_type(_ROWS_TYPES, RowsHeader.parse), *_ROWS_TYPES),
     Target("statement", _statement, lambda: (*seeds.bodies(EventType.ROWS_QUERY), *_STATEMENTS)),
@@ -345,7 +344,7 @@ EVENT_TARGETS = (
     Target(
         "schema_file",
         _schema_file,
-        lambda: [each.encode() for each in files_of(_MANIFEST)],
+        lambda: list(map(SCHEMA_FILE.encode, files_of(_MANIFEST))),
         mutate_json,
     ),
     Target("checkpoint", _checkpoint, lambda: _CHECKPOINTS, mutate_json),

@@ -17,15 +17,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_provider_binlog.capture import TableFilter, extract
+from airflow_provider_binlog.capture.extract import extract
+from airflow_provider_binlog.capture.log_range import TableFilter
 from airflow_provider_binlog.checkpoint import Checkpoint, advance, load
 from airflow_provider_binlog.errors import (
     ForeignPositionError,
     PositionPurgedError,
     ServerChangedError,
 )
+from airflow_provider_binlog.operators.backlog import BinlogArchiveOperator
 from airflow_provider_binlog.operators.extract import (
-    BinlogArchiveOperator,
     BinlogExtractOperator,
     read_staged,
 )
@@ -154,7 +155,7 @@ def check_without_creation(server: Server, source: Source) -> None:
     saved = Checkpoint.decode(source.checkpoints[KEY])
     with closing(connect(server)) as connection:
         position = replace(saved.position, file_created=None)
-        queries.check_position(connection, saved.identity, position)
+        queries.check_position(connection, position)
         assert queries.log_end(connection).coordinates > position.coordinates
 
 

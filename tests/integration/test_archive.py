@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from airflow_provider_binlog.capture.backlog import commit_backlog, stage_sub_range
+from airflow_provider_binlog.capture.backlog.joining import commit_backlog
+from airflow_provider_binlog.capture.backlog.sub_ranges import stage_sub_range
 from airflow_provider_binlog.errors import (
     ConnectionLostError,
     ForeignPositionError,

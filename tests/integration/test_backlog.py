@@ -12,22 +12,22 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_provider_binlog.capture import TableFilter
-from airflow_provider_binlog.capture.backlog import (
+from airflow_provider_binlog.capture.backlog.joining import commit_backlog
+from airflow_provider_binlog.capture.backlog.sub_ranges import (
     BacklogPlan,
-    commit_backlog,
     load_plan,
     plan_backlog,
+    result_key,
     stage_sub_range,
     store_plan,
 )
-from airflow_provider_binlog.capture.backlog.plan import result_key
 from airflow_provider_binlog.capture.extract import find_next
+from airflow_provider_binlog.capture.log_range import TableFilter
 from airflow_provider_binlog.changes import OnTableError, Policies, ZeroDates
 from airflow_provider_binlog.errors import ConflictError, ManifestError
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
 from airflow_provider_binlog.transport.server.information_schema import read_server_tables
-from airflow_provider_binlog.transport.server.queries import identify, server_ids
+from airflow_provider_binlog.transport.server.queries import identify
 from tests.fixtures.mysql import Database, connect, prepare
 from tests.support.dying_store import DyingStore, KilledError
 from tests.support.ranges import Range, Staged, end_of, live, stage
@@ -369,15 +369,3 @@ def test_a_plan_is_removed_by_the_one_after_it(database: Database) -> None:
     assert store.folders("shop/backlogs") == [second.id]
     with pytest.raises(ManifestError, match="a later plan removes it"):
         load_plan(store, "shop", first.id)
-
-
-def test_ids_of_the_server_and_of_its_replicas_are_taken(database: Database) -> None:
-    source = live(database.server)
-    with closing(connect(database.server)) as replica:
-        # As a replica that waits for the next event: its stream would not end.
-        source._prepare(replica, 4_000_000_007)
-        with closing(connect(database.server)) as connection:
-            taken = server_ids(connection)
-
-    ((own,),) = database.query("SELECT @@GLOBAL.server_id")
-    assert {own, 4_000_000_007} <= taken

@@ -11,7 +11,7 @@ import pytest
 
 from airflow_provider_binlog.binlog.gtid_set import GtidSet
 from airflow_provider_binlog.binlog.header import GROUP_STARTS
-from airflow_provider_binlog.capture import TableFilter
+from airflow_provider_binlog.capture.log_range import TableFilter
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.errors import (
     BinlogError,
@@ -27,7 +27,6 @@ from airflow_provider_binlog.transport.server.queries import (
     check_position,
     gtid_at,
     gtid_executed,
-    identify,
 )
 from tests.fixtures.mysql import Database, connect, execute, query
 from tests.services.servers import Server
@@ -164,7 +163,7 @@ def test_the_gtids_of_the_stop_are_those_of_the_server(happened: Range) -> None:
             assert GtidSet.parse(stop.gtid) == GtidSet.parse(gtid_executed(connection))
         else:
             assert stop.gtid == gtid_at(connection, happened.stop)
-        check_position(connection, identify(connection), stop)
+        check_position(connection, stop)
 
 
 def test_a_stop_inside_a_transaction_is_refused(database: Database) -> None:
@@ -366,7 +365,7 @@ def test_a_log_that_was_reset_and_has_grown_again_is_refused(name: str, run_fold
             closing(connect(server)) as connection,
             pytest.raises(ForeignPositionError, match="log was reset"),
         ):
-            check_position(connection, identify(connection), stop)
+            check_position(connection, stop)
         if name == "mysql97":
             for source in (live(server), files(server)):
                 with pytest.raises(ForeignPositionError, match="the log was reset"):

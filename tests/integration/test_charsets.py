@@ -9,7 +9,7 @@ import pytest
 
 from airflow_provider_binlog.binlog.charsets import (
     BINARY,
-    bytes_per_character,
+    BYTES_PER_CHARACTER,
     charset_of,
     decode_text,
 )
@@ -49,7 +49,7 @@ def codes() -> Iterator[bytes]:
 
 def sizes(charset: str) -> tuple[int, ...]:
     """Return how long the codes are that may be characters, or pairs of them."""
-    if bytes_per_character(charset) == 1:
+    if BYTES_PER_CHARACTER[charset] == 1:
         return (1,)
     return (1, 2, {"ujis": 3, "eucjpms": 3, "gb18030": 4, "utf32": 4}.get(charset, 2))
 
@@ -128,4 +128,4 @@ def test_every_collation_has_its_character_set(name: str, request: pytest.Fixtur
 def test_the_longest_character_of_every_set(mysql97: Server) -> None:
     sets = query(mysql97, "SHOW CHARACTER SET")
 
-    assert {row[0]: bytes_per_character(row[0]) for row in sets} == {row[0]: row[3] for row in sets}
+    assert {row[0]: BYTES_PER_CHARACTER[row[0]] for row in sets} == {row[0]: row[3] for row in sets}

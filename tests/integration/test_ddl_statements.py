@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_provider_binlog.capture import ExtractRequest, TableFilter, extract
+from airflow_provider_binlog.capture.extract import extract
+from airflow_provider_binlog.capture.log_range import ExtractRequest, TableFilter
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.schema import CreateTable, Default, RewriteRows, TruncateTable

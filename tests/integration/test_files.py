@@ -56,9 +56,8 @@ def variables(monkeypatch: pytest.MonkeyPatch) -> Variables:
     """The Variables of an Airflow that there is none of."""
     held: Variables = {}
     store = SimpleNamespace(get=held.get, set=held.__setitem__)
-    for module in ("extract", "ranges"):
-        name = f"airflow_provider_binlog.operators.{module}.AirflowVariableStore"
-        monkeypatch.setattr(name, lambda: store)
+    name = "airflow_provider_binlog.operators.extract.AirflowVariableStore"
+    monkeypatch.setattr(name, lambda: store)
     return held
 
 

@@ -12,7 +12,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_provider_binlog.cli.commands import main
-from airflow_provider_binlog.operators import extract, ranges
+from airflow_provider_binlog.operators import extract
 from airflow_provider_binlog.sources.binlog_source import BinlogSource
 from airflow_provider_binlog.sources.settings import ConnectionSettings
 from airflow_provider_binlog.transport.server.tables import (
@@ -189,8 +189,7 @@ def test_an_extract_warns_of_those_of_captured_tables(
     )
     variables: dict[str, str] = {}
     store = SimpleNamespace(get=variables.get, set=variables.__setitem__)
-    for module in (extract, ranges):
-        monkeypatch.setattr(module, "AirflowVariableStore", lambda: store)
+    monkeypatch.setattr(extract, "AirflowVariableStore", lambda: store)
     monkeypatch.setattr(extract.BinlogExtractOperator, "log", log)
     monkeypatch.setenv(
         "AIRFLOW_CONN_BINLOG_DEFAULT", f"binlog://replica:p@{mariadb118.host}:{mariadb118.port}"

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_provider_binlog.capture import TableFilter, extract
+from airflow_provider_binlog.capture.extract import extract
+from airflow_provider_binlog.capture.log_range import TableFilter
 from airflow_provider_binlog.schema import (
     CreateTable,
     DropTable,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -12,8 +13,7 @@ from pyspark.sql import SparkSession
 
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.spark.target import spark_target
-from airflow_provider_binlog.spark.target.spark_target import Applied
-from airflow_provider_binlog.spark.target.state import NOTHING, Mark, TargetState
+from airflow_provider_binlog.spark.target.state import NOTHING, Contents, Mark, TargetState
 from airflow_provider_binlog.table_options import TableOptions, TableRules
 from tests.unit.spark.session import reading_session
 from tests.unit.spark.staged_changes import BIGINT, INT, TEXT, ColumnType
@@ -409,10 +409,16 @@ def test_what_delta_noted_of_a_commit_is_not_computed_again(workplace: Workplace
         assert found is not None
         return found
 
-    lake.create(session, target, {"id": "int"}, {})
+    workplace.make_empty(target, {"id": "int"}, {})
     created = state()
-    applied = Applied(workplace.source, Mark(1), "binlog.000001:4")
-    lake.overwrite(session, target, created, "SELECT 1 AS id", applied)
+    change: Any = SimpleNamespace(
+        table=target,
+        owner=SimpleNamespace(source=workplace.source),
+        mark=Mark(1),
+        contents=Contents(Mark(1)),
+        stop="binlog.000001:4",
+    )
+    lake.overwrite(session, change, created, "SELECT 1 AS id")
     written = state()
 
     assert (created.files, created.bytes, created.is_empty) == (0, 0, True)
@@ -439,7 +445,7 @@ def test_a_large_table_is_searched_at_the_keys_that_changed(
     merge = lake.merge
 
     def watch(*arguments: Any) -> Commit | None:
-        _, session, _, _, statement, _ = arguments
+        _, session, _, _, statement = arguments
         statements.append(statement)
         plans.append(str(session.sql(f"EXPLAIN {statement}").collect()))
         return merge(*arguments)

@@ -50,33 +50,6 @@ def test_old_rows_get_the_initial_default_of_a_new_column(workplace: Workplace) 
     workplace.check(table)
 
 
-def test_rows_of_an_iceberg_table_of_version_3_read_the_initial_default(
-    quick_workplace: Workplace,
-) -> None:
-    """No file is written for it, also if the merge is killed between the column and the commit."""
-    source = quick_workplace.new_source()
-    table = source.create(quick_workplace.database, "t", {"id": INT}, ("id",))
-    for id_ in range(3):
-        table.insert(id=id_)
-    source.commit()
-    quick_workplace.merge(properties={"format-version": "3"})
-    files = quick_workplace.state(table).files
-    more = {"n": BIGINT, "a.b": TEXT, "at": NTZ, "d": decimal(5, 2), "null": BIGINT}
-    at = datetime(2026, 11, 21, 1, 2, 3, 4)
-    values: dict[str, Any] = {"n": 7, "a.b": "it's new", "at": at, "d": Decimal("1.50")}
-    table.alter("ADD COLUMN ...", {"id": INT} | more, **values)
-    quick_workplace.follow(table, in_order=False)
-    assert quick_workplace.state(table).files == files
-
-    table.update(1, n=None, null=9)
-    table.alter("ADD COLUMN k ...", {"id": INT} | more | {"k": BIGINT}, k=8)
-    table.insert(id=4, n=9)
-    source.commit()
-    quick_workplace.merge_killed("merge")
-    quick_workplace.merge()
-    quick_workplace.check(table, in_order=False)
-
-
 @in_either_format
 def test_old_rows_get_the_initial_default_also_in_partial_images(workplace: Workplace) -> None:
     source = workplace.new_source()

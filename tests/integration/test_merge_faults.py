@@ -16,7 +16,7 @@ import pytest
 
 from airflow_provider_binlog.errors import ManifestError
 from airflow_provider_binlog.position import Position
-from airflow_provider_binlog.spark.merge.source_rows import SparkRows
+from airflow_provider_binlog.spark.collapse.source_rows import SparkRows
 from airflow_provider_binlog.spark.target.spark_target import TableCommit
 from airflow_provider_binlog.spark.target.state import Mark
 from tests.unit.spark.history import IDENTITY, Source, Table
@@ -375,9 +375,7 @@ def test_another_source_may_not_write_the_table(workplace: Workplace) -> None:
 @in_either_format
 def test_a_table_that_is_not_ours_is_left_alone(workplace: Workplace) -> None:
     _, table = a_table(workplace)
-    workplace.lake.create(
-        workplace.spark, workplace.target(table), {"id": "int", "note": "string"}, {"a": "b"}
-    )
+    workplace.make_empty(workplace.target(table), {"id": "int", "note": "string"}, {"a": "b"})
 
     failed = workplace.failure()
 

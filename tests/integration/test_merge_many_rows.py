@@ -7,7 +7,7 @@ import random
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_provider_binlog.spark.merge import source_rows
+from airflow_provider_binlog.spark.collapse import source_rows
 from airflow_provider_binlog.spark.target import spark_target
 from tests.integration.test_merge_images import COLUMNS, Owner
 from tests.unit.spark.history import RowImage

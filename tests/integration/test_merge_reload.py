@@ -167,7 +167,6 @@ def test_a_live_table_is_replaced_and_ddl_after_the_snapshot_is_followed(
         "...",
         {"text": TEXT, "id": INT, "more": BIGINT},
         renamed={"text": "note"},
-        key=("id", "more"),
     )
     table.insert(id=10, text="ten", more=2)
     source.commit()

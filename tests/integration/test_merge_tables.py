@@ -65,7 +65,7 @@ def test_a_table_that_is_older_than_the_log_takes_its_rows_along(
     target, session = workplace.target(table), workplace.spark.newSession()
     properties = Owner(workplace.source, IDENTITY, table.name).properties | key_property(("id",))
     columns = {"id": "int", "note": "string", "n": "bigint"}
-    workplace.lake.create(session, target, columns, properties)
+    workplace.make_empty(target, columns, properties)
     session.sql(f"INSERT INTO {target} VALUES (1, 'old', 1), (2, 'old', 2)")
     table.update(1, note="new")
     source.commit()
@@ -261,7 +261,7 @@ def test_a_lake_table_that_was_loaded_by_hand_is_continued(workplace: Workplace)
     source.commit()
     target, session = workplace.target(table), workplace.spark.newSession()
     properties = Owner(workplace.source, IDENTITY, table.name).properties | key_property(("id",))
-    workplace.lake.create(session, target, {"id": "int", "n": "bigint"}, properties)
+    workplace.make_empty(target, {"id": "int", "n": "bigint"}, properties)
     session.sql(f"INSERT INTO {target} VALUES (1, 1), (2, 2)")
 
     workplace.merge()

@@ -10,13 +10,14 @@ import pytest
 
 from tests.fixtures.mysql import connect
 from tests.oracle.__main__ import SERVERS, Tally, check_all
-from tests.oracle.replay import DifferenceError, Replay
+from tests.oracle.replay import Replay
 from tests.oracle.run import Outcome, run
 from tests.oracle.session import quote
 from tests.oracle.settings import Settings, covering, every
 from tests.oracle.tables import Effect, Past
 from tests.oracle.workload import DATABASE
 from tests.services.servers import Server
+from tests.support.replay import DifferenceError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,6 +15,7 @@ import pymysql
 import pytest
 from pymysql.cursors import SSDictCursor
 
+from airflow_provider_binlog.checkpoint import Checkpoint
 from airflow_provider_binlog.errors import (
     AccessDeniedError,
     ConnectionLostError,
@@ -24,10 +25,11 @@ from airflow_provider_binlog.errors import (
     SourceError,
 )
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position, SourceIdentity
+from airflow_provider_binlog.sources.state import read_server_state
 from airflow_provider_binlog.transport.server import queries
 from airflow_provider_binlog.transport.server.driver import query
+from airflow_provider_binlog.transport.server.queries import global_variables
 from airflow_provider_binlog.transport.server.setup import check_setup
-from airflow_provider_binlog.transport.server.status import global_variables
 from tests.services.servers import Server
 
 pytestmark = pytest.mark.server
@@ -253,7 +255,6 @@ def test_without_a_privilege_the_log_is_not_shown(
 
 @pytest.mark.parametrize("gtids", ["known", "unknown"])
 def test_positions_of_the_log_hold(connection: Connection, gtids: str) -> None:
-    identity = queries.identify(connection)
     (first, first_size), (last, last_size) = queries.binary_logs(connection)
     executed = queries.gtid_executed(connection)
     before_last = boundary(connection)
@@ -267,7 +268,7 @@ def test_positions_of_the_log_hold(connection: Connection, gtids: str) -> None:
 
     for position in positions:
         held = position if gtids == "known" else replace(position, gtid=None)
-        queries.check_position(connection, identity, held)
+        queries.check_position(connection, held)
 
 
 def test_the_bytes_between_positions_are_those_of_the_files(connection: Connection) -> None:
@@ -280,25 +281,24 @@ def test_the_bytes_between_positions_are_those_of_the_files(connection: Connecti
 
 
 @pytest.mark.fault("failover-refused", servers="mysql97 mariadb1011 mariadb118")
-def test_a_position_of_another_server_is_refused(connection: Connection) -> None:
+def test_a_checkpoint_of_another_server_is_refused(
+    connection: Connection, own_server: Server
+) -> None:
     here, end = queries.identify(connection), queries.log_end(connection)
+    flavor = {Flavor.MYSQL: Flavor.MARIADB, Flavor.MARIADB: Flavor.MYSQL}[here.flavor]
 
     for other in (
         replace(here, server="ffffffff-0000-0000-0000-000000000000"),
-        replace(
-            here, flavor={Flavor.MYSQL: Flavor.MARIADB, Flavor.MARIADB: Flavor.MYSQL}[here.flavor]
-        ),
+        replace(here, flavor=flavor),
+        replace(here, log_name="mysql-bin"),
     ):
-        with pytest.raises(ForeignPositionError, match="another server"):
-            queries.check_position(connection, other, end)
-    with pytest.raises(
-        ForeignPositionError, match=r"another name.*log_name=binlog, issued_for=mysql-bin"
-    ):
-        queries.check_position(connection, replace(here, log_name="mysql-bin"), end)
+        saved = Checkpoint(other, end, 1, "", "")
+        with pytest.raises(ForeignPositionError, match="another server, or to a log of another"):
+            read_server_state(lambda: connect(own_server), saved, start=None)
 
 
 def test_a_purged_position_is_refused(connection: Connection) -> None:
-    identity, first = queries.identify(connection), queries.first_position(connection)
+    first = queries.first_position(connection)
     for _ in range(100):  # MariaDB keeps a file while the engine has not written all of it out
         run(connection, "PURGE BINARY LOGS TO 'binlog.000002'")
         if len(queries.binary_logs(connection)) == 1:
@@ -306,31 +306,31 @@ def test_a_purged_position_is_refused(connection: Connection) -> None:
         time.sleep(0.1)
 
     with pytest.raises(PositionPurgedError, match=r"oldest=binlog\.000002:4"):
-        queries.check_position(connection, identity, first)
-    queries.check_position(connection, identity, boundary(connection))
+        queries.check_position(connection, first)
+    queries.check_position(connection, boundary(connection))
 
 
 def test_a_position_after_the_end_is_refused(connection: Connection) -> None:
-    identity, end = queries.identify(connection), queries.log_end(connection)
+    end = queries.log_end(connection)
 
     with pytest.raises(ForeignPositionError, match="after the end of the log"):
-        queries.check_position(connection, identity, Position("binlog.000003", 4))
+        queries.check_position(connection, Position("binlog.000003", 4))
     with pytest.raises(ForeignPositionError, match=f"end of its file.*file_size={end.offset}"):
-        queries.check_position(connection, identity, replace(end, offset=end.offset + 1))
+        queries.check_position(connection, replace(end, offset=end.offset + 1))
 
 
 def test_a_position_inside_an_event_is_refused(connection: Connection) -> None:
-    identity, end = queries.identify(connection), queries.log_end(connection)
+    end = queries.log_end(connection)
 
     for offset in (end.offset - 1, end.offset - 20):
         with pytest.raises(ForeignPositionError, match="no transaction begins"):
-            queries.check_position(connection, identity, replace(end, offset=offset))
+            queries.check_position(connection, replace(end, offset=offset))
 
 
 def test_a_position_inside_a_transaction_is_refused_on_mysql(connection: Connection) -> None:
     if is_mariadb(connection):
         pytest.skip("MariaDB recognizes the start of an event, but not that of a transaction")
-    identity, end = queries.identify(connection), queries.log_end(connection)
+    end = queries.log_end(connection)
     inside = [
         (offset, kind)
         for offset, kind in events(connection, end.file)
@@ -340,31 +340,31 @@ def test_a_position_inside_a_transaction_is_refused_on_mysql(connection: Connect
     assert len(inside) == 12
     for offset, kind in inside:
         with pytest.raises(ForeignPositionError, match=f"found={kind}"):
-            queries.check_position(connection, identity, replace(end, offset=offset))
+            queries.check_position(connection, replace(end, offset=offset))
 
 
 def test_a_log_that_was_reset_is_found_out(connection: Connection) -> None:
-    identity, position = queries.identify(connection), boundary(connection)
-    queries.check_position(connection, identity, position)
+    position = boundary(connection)
+    queries.check_position(connection, position)
 
     reset(connection)
     with pytest.raises(ForeignPositionError):
-        queries.check_position(connection, identity, position)
+        queries.check_position(connection, position)
     run(connection, "FLUSH BINARY LOGS")
     fill(connection, 2)
     with pytest.raises(ForeignPositionError):
-        queries.check_position(connection, identity, position)
+        queries.check_position(connection, position)
 
 
 @pytest.mark.parametrize("where", ["inside", "at the file's start"])
 def test_a_log_that_was_reset_and_grew_again_is_found_out(
     connection: Connection, where: str
 ) -> None:
-    identity, position = queries.identify(connection), boundary(connection)
+    position = boundary(connection)
     if where != "inside":
         start = replace(position, offset=FIRST_OFFSET)
         position = replace(start, gtid=queries.gtid_at(connection, start) or position.gtid)
-    queries.check_position(connection, identity, replace(position, gtid=None))
+    queries.check_position(connection, replace(position, gtid=None))
 
     reset(connection)
     run(connection, "FLUSH BINARY LOGS")
@@ -373,16 +373,16 @@ def test_a_log_that_was_reset_and_grew_again_is_found_out(
     # Now there is a file of this name that is long enough, its transactions are as long as those
     # before, and the server has executed as many and more under the same server_uuid.
     with pytest.raises(ForeignPositionError, match="log was reset"):
-        queries.check_position(connection, identity, position)
+        queries.check_position(connection, position)
 
 
 def test_a_server_restored_to_an_earlier_state_is_found_out(connection: Connection) -> None:
-    identity, position = queries.identify(connection), boundary(connection)
+    position = boundary(connection)
     uuid = "ffffffff-0000-0000-0000-000000000000:1-5"
     later = "0-1-999999" if is_mariadb(connection) else f"{position.gtid},{uuid}"
 
     with pytest.raises(ForeignPositionError, match="was reset") as caught:
-        queries.check_position(connection, identity, replace(position, gtid=later))
+        queries.check_position(connection, replace(position, gtid=later))
     assert is_mariadb(connection) or caught.value.context["unknown"] == uuid
 
 
@@ -396,7 +396,7 @@ def test_transactions_that_never_were_in_the_log_do_not_matter(connection: Conne
     uuid = run(connection, "SELECT @@server_uuid")[0][0]
     position = replace(boundary(connection), gtid=f"{uuid}:1-2")
 
-    queries.check_position(connection, queries.identify(connection), position)
+    queries.check_position(connection, position)
 
 
 def test_a_lost_connection_may_be_tried_again(connection: Connection, own_server: Server) -> None:

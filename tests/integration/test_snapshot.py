@@ -16,9 +16,9 @@ from airflow_provider_binlog.errors import (
     UnsupportedError,
 )
 from airflow_provider_binlog.limits import Limits
-from airflow_provider_binlog.snapshot import SnapshotFiles
 from airflow_provider_binlog.snapshot.bounds import ChunkKey, condition, find_bounds, key_column
 from airflow_provider_binlog.snapshot.chunk import describe_table
+from airflow_provider_binlog.snapshot.plan import SnapshotFiles, SnapshotPlan
 from airflow_provider_binlog.transport.server.consistent_read import open_read
 from airflow_provider_binlog.transport.server.driver import query as result_of
 from airflow_provider_binlog.transport.server.information_schema import hold_table
@@ -131,7 +131,7 @@ def test_a_table_is_read_a_constant_number_of_times(database: Database) -> None:
 
     taken = take(database, "numbers", chunk_bytes=8 * 1024)
 
-    assert len(taken.manifest.chunks) > 5
+    assert len(taken.chunks) > 5
     assert entries_read(database) - before < 4 * 1500
 
 
@@ -156,7 +156,7 @@ def test_a_retry_reads_the_chunks_that_are_missing(database: Database) -> None:
             "numbers",
             chunk_bytes=CHUNK_BYTES,
             connect=interrupted,
-            on_progress=lambda progress: chunks.append(progress.chunks),
+            on_progress=lambda progress: chunks.append(int(progress.split()[0])),
         )
     database.execute("UPDATE numbers SET n = -1")
 
@@ -174,23 +174,28 @@ def test_a_retry_reads_the_chunks_that_are_missing(database: Database) -> None:
 
 def test_a_retry_on_another_server_begins_again(database: Database) -> None:
     fill(database)
-    files, request = SnapshotFiles(new_store(), SOURCE), request_of(database, "numbers")
+    request = request_of(database, "numbers")
+
+    def find_plan() -> SnapshotPlan | None:
+        return SnapshotFiles(new_store(), SOURCE).find_plan(request)
 
     def connect_until_planned() -> Connection:
-        if files.find_plan(request) is not None:
+        if find_plan() is not None:
             raise ConnectionLostError("interrupted by a test")
         return connect(database.server)
 
     with pytest.raises(ConnectionLostError):
         take(database, "numbers", connect=connect_until_planned)
-    plan = files.find_plan(request)
+    plan = find_plan()
     assert plan is not None
-    files.write_plan(replace(plan, identity=replace(plan.identity, server="another")))
+    SnapshotFiles(new_store(), SOURCE).write_plan(
+        replace(plan, identity=replace(plan.identity, server="another"))
+    )
 
     taken = take(database, "numbers")
 
-    assert taken.manifest.id > plan.id
-    assert taken.manifest.identity == plan.identity
+    assert taken.id > plan.id
+    assert taken.identity == plan.identity
 
 
 def test_another_run_takes_a_snapshot_of_its_own(database: Database) -> None:
@@ -201,8 +206,8 @@ def test_another_run_takes_a_snapshot_of_its_own(database: Database) -> None:
     other = take(database, "numbers", created_by="two", where="id < 7")
     again = take(database, "numbers", created_by="two")
 
-    assert first.manifest.id < second.manifest.id < other.manifest.id
-    assert other.manifest.rows == 7
+    assert first.id < second.id < other.id
+    assert other.rows == 7
     assert again == second
 
 
@@ -217,7 +222,7 @@ def test_an_altered_table_begins_again(database: Database) -> None:
     rows = by_key(read(taken), ("id",))
     assert len(rows) == ROWS
     assert {row["added"] for row in rows.values()} == {7}
-    assert taken.manifest.schema.fields[-1].name == "added"
+    assert taken.schema.fields[-1].name == "added"
 
 
 def test_a_column_that_gets_another_type_as_its_read_begins_begins_again(
@@ -225,7 +230,7 @@ def test_a_column_that_gets_another_type_as_its_read_begins_begins_again(
 ) -> None:
     fill(database)
     # MySQL's information_schema is read as of the transaction's beginning, columns are as of now.
-    module = "airflow_provider_binlog.transport.server.consistent_read"
+    module = "airflow_provider_binlog.transport.server.information_schema"
     again = "ALTER TABLE numbers DROP COLUMN n, ADD COLUMN n VARCHAR(9) DEFAULT 'x'"
     statements = iter(["DO 0", again, "DO 0", "ALTER TABLE numbers DROP COLUMN text"])
 
@@ -258,7 +263,7 @@ def test_a_table_that_loses_its_key_before_bounds_are_found_begins_again(
     taken = take(database, "numbers", chunk_bytes=CHUNK_BYTES)
 
     assert len(read(taken)) == ROWS
-    assert taken.manifest.schema.key_names == ()
+    assert taken.schema.key_names == ()
 
 
 def test_a_table_that_is_altered_again_and_again_is_refused(database: Database) -> None:
@@ -281,7 +286,7 @@ def test_a_condition_chooses_rows(database: Database) -> None:
 
     expected = {number for number in range(ROWS) if number % 2 == 0} | {7}
     assert {row["id"] for row in read(taken)} == expected
-    assert taken.manifest.where == "n % 2 = 0 OR text = 'row 7'"
+    assert taken.where == "n % 2 = 0 OR text = 'row 7'"
 
 
 def test_an_empty_table_has_no_parts(database: Database) -> None:
@@ -289,8 +294,8 @@ def test_an_empty_table_has_no_parts(database: Database) -> None:
 
     taken = take(database, "bare")
 
-    assert taken.manifest.parts == ()
-    assert [chunk.rows for chunk in taken.manifest.chunks] == [0]
+    assert taken.parts == ()
+    assert [chunk.rows for chunk in taken.chunks] == [0]
 
 
 def test_rows_come_through_tls(
@@ -308,11 +313,11 @@ def test_rows_of_many_parts_are_numbered(database: Database) -> None:
     fill(database)
 
     taken = take(database, "numbers", limits=Limits(part_bytes_max=1000))
-    parts = read_parts(new_store(), taken.manifest.parts)
+    parts = read_parts(new_store(), taken.parts)
 
     assert len(parts) == 1  # a block is not divided
     assert parts[0].column("_row").to_pylist() == list(range(ROWS))
-    assert parts[0].column("_file").to_pylist() == [taken.manifest.chunks[0].low.file] * ROWS
+    assert parts[0].column("_file").to_pylist() == [taken.chunks[0].low.file] * ROWS
 
 
 def test_a_zero_date_is_refused_by_its_policy(database: Database) -> None:

@@ -80,7 +80,7 @@ def take_while(pipeline: Pipeline, *changes: str) -> SnapshotManifest:
             chunk_bytes=CHUNK_BYTES // 2,
             # Later tries are snapshots of their own.
             created_by=f"run {pipeline.next_sequence}",
-        ).manifest
+        )
 
 
 @pytest.mark.parametrize("kind", ["mysql97", "mariadb118"])

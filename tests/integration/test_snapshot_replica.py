@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 
 from airflow_provider_binlog.spark.reload.plan import find_first, is_reached
-from airflow_provider_binlog.transport.server.status import replica_lag
+from airflow_provider_binlog.transport.server.queries import replica_lag
 from tests.fixtures.mysql import execute
 from tests.integration.test_failover import TABLES, Capture, Pair, pair
 from tests.support.ranges import Staged
@@ -36,7 +36,7 @@ def test_a_snapshot_of_a_replica_is_compared_by_its_gtids(pair: Pair) -> None:
     source.execute("UPDATE t SET a = 'third' WHERE id BETWEEN 40 AND 60")
     second = capture.run(source.server)
 
-    snapshot = taken.manifest
+    snapshot = taken
     assert snapshot.identity != second.identity
     assert not is_reached(snapshot, first)
     assert is_reached(snapshot, second)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pymysql
 import pytest
 
-from airflow_provider_binlog.capture import TableFilter
+from airflow_provider_binlog.capture.log_range import TableFilter
 from airflow_provider_binlog.errors import (
     AccessDeniedError,
     ServerSetupError,
@@ -19,8 +19,9 @@ from airflow_provider_binlog.errors import (
     UnsupportedError,
 )
 from airflow_provider_binlog.position import Position
-from airflow_provider_binlog.snapshot import Throttle, chunk
+from airflow_provider_binlog.snapshot import chunk
 from airflow_provider_binlog.snapshot.chunk import _read_rows
+from airflow_provider_binlog.snapshot.plan import Throttle
 from airflow_provider_binlog.sources.server_log import ServerLog
 from airflow_provider_binlog.transport.server import consistent_read
 from airflow_provider_binlog.transport.server.consistent_read import open_read
@@ -74,8 +75,8 @@ def test_limits_of_the_server_do_not_cut_what_is_read(database: Database) -> Non
         taken = take(database, "numbers", chunk_bytes=_CHUNK_BYTES, throttle=throttle)
 
     assert by_key(read(taken), ("id",)).keys() == {(number,) for number in range(_ROWS)}
-    assert len(taken.manifest.chunks) > 1
-    assert len(taken.manifest.schema.fields) == 13
+    assert len(taken.chunks) > 1
+    assert len(taken.schema.fields) == 13
 
 
 def test_limits_of_time_do_not_end_what_is_read(database: Database) -> None:
@@ -86,7 +87,7 @@ def test_limits_of_time_do_not_end_what_is_read(database: Database) -> None:
     with with_globals(database.server, **limit):
         taken = take(database, "numbers", where="SLEEP(0.0001) = 0")
 
-    assert taken.manifest.rows == _ROWS
+    assert taken.rows == _ROWS
 
 
 def test_bounds_are_found_as_the_rows_are_read(database: Database) -> None:
@@ -102,8 +103,8 @@ def test_bounds_are_found_as_the_rows_are_read(database: Database) -> None:
     with with_globals(database.server, time_zone="+05:30"):
         taken = take(database, "days", chunk_bytes=_CHUNK_BYTES)
 
-    *full, last = (chunk.rows for chunk in taken.manifest.chunks)
-    assert taken.manifest.rows == _ROWS
+    *full, last = (chunk.rows for chunk in taken.chunks)
+    assert taken.rows == _ROWS
     assert len(set(full)) == 1
     assert last < full[0]
 
@@ -123,7 +124,7 @@ def test_a_key_that_gets_another_collation_begins_again(database: Database) -> N
     taken = take(database, "names", chunk_bytes=_CHUNK_BYTES, on_progress=after_chunks(2, alter))
 
     rows = by_key(read(taken), ("name",))
-    assert len(taken.manifest.chunks) > 3
+    assert len(taken.chunks) > 3
     assert rows.keys() == set(database.query("SELECT name FROM names"))
 
 
@@ -138,7 +139,7 @@ def test_a_key_of_both_directions_is_divided_by_its_front(database: Database) ->
 
     taken = take(database, "orders", chunk_bytes=512)
 
-    assert len(taken.manifest.chunks) > 2
+    assert len(taken.chunks) > 2
     assert by_key(read(taken), ("created",)).keys() == {(number,) for number in range(_ROWS)}
     assert entries_read(database) - before < 4 * _ROWS
 
@@ -177,7 +178,7 @@ def test_the_end_of_a_snapshot_is_before_what_waits_for_it(
         _read_rows(read, *arguments)
 
     monkeypatch.setattr(chunk, "_read_rows", read_rows)
-    manifest = take(database, "numbers").manifest
+    manifest = take(database, "numbers")
 
     assert manifest.rows == 2
     assert [manifest.high.coordinates] == [end.coordinates for end in ends]
@@ -308,7 +309,7 @@ def assert_not_logged(server: Server, updates: str) -> None:
         tables = TableFilter(include, exclude or ())
         log.check_databases(tables.may_capture_from, tables.databases)
 
-    assert take(shown, "numbers").manifest.rows == 2
+    assert take(shown, "numbers").rows == 2
     with pytest.raises(ServerSetupError, match=r"binlog_ignore_db .*databases=hidden"):
         take(hidden, "numbers")
     for globs in (["hidden.numbers"], ["*.*"]):

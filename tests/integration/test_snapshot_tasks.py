@@ -24,17 +24,10 @@ from airflow_provider_binlog.errors import (
     StagingError,
     UnsupportedError,
 )
-from airflow_provider_binlog.operators import snapshot, snapshot_plan
-from airflow_provider_binlog.snapshot import (
-    ChunkReader,
-    SnapshotFiles,
-    SnapshotRequest,
-    Throttle,
-    begin_snapshot,
-    complete_snapshot,
-    read_chunks,
-)
-from airflow_provider_binlog.snapshot.chunk import read_chunk
+from airflow_provider_binlog.operators import needed_tables, snapshot
+from airflow_provider_binlog.snapshot.chunk import ChunkReader, read_chunk
+from airflow_provider_binlog.snapshot.plan import SnapshotFiles, SnapshotRequest, Throttle
+from airflow_provider_binlog.snapshot.take import begin_snapshot, complete_snapshot, read_chunks
 from airflow_provider_binlog.snapshot_manifest import SnapshotManifest
 from tests.support.dying_store import DyingStore, KilledError
 from tests.support.ranges import Range, end_of, live, stage
@@ -76,7 +69,7 @@ def test_a_process_that_dies_at_any_write_is_continued(
     # Half of the 16 KiB that the table has, says InnoDB.
     chunk_bytes = 8192
     expected = take(database, "numbers", cast("Any", whole), chunk_bytes=chunk_bytes)
-    assert 1 < len(expected.manifest.chunks) < 4
+    assert 1 < len(expected.chunks) < 4
 
     for at, after in product(range(1, whole.writes + 1), (False, True)):
         run = f"{at} {after}"
@@ -88,14 +81,12 @@ def test_a_process_that_dies_at_any_write_is_continued(
         taken = take(database, "numbers", retry, **arguments)
 
         assert [row["id"] for row in read(taken)] == list(range(60))
-        assert [each.rows for each in taken.manifest.chunks] == [
-            each.rows for each in expected.manifest.chunks
-        ]
+        assert [each.rows for each in taken.chunks] == [each.rows for each in expected.chunks]
         plan = SnapshotFiles(new_store(), SOURCE).find_plan(
             request_of(database, "numbers", **arguments)
         )
         assert plan is not None
-        assert plan.id == taken.manifest.id
+        assert plan.id == taken.id
         # What was written is not written again, but for what the dead one had not noted.
         assert retry.writes <= whole.writes - at + 2
 
@@ -155,7 +146,7 @@ def test_mapped_tasks_share_the_chunks_of_tables(
     database = create_database(mysql97)
     fill(database, rows=1000)
     database.execute("CREATE TABLE nothing (id INT PRIMARY KEY)")
-    for module in (snapshot, snapshot_plan):
+    for module in (snapshot, needed_tables):
         monkeypatch.setattr(module, "server_settings", lambda _: settings_of(database))
     staging: dict[str, Any] = {
         "source": BinlogSource(SOURCE, start="now"),
@@ -164,7 +155,7 @@ def test_mapped_tasks_share_the_chunks_of_tables(
     instance = SimpleNamespace(dag_id="dag", run_id="run", task_id="task")
     context: Any = {"ti": instance, "outlet_events": {}}
     nothing, numbers = (f"{database.name}.{name}" for name in ("nothing", "numbers"))
-    monkeypatch.setattr(snapshot_plan, "max_map_length", lambda: 3)
+    monkeypatch.setattr(snapshot, "max_map_length", lambda: 3)
 
     plan = BinlogSnapshotPlanOperator(
         task_id="plan", tables=[f"{database.name}.n*"], chunk_bytes=_CHUNK_BYTES, **staging
@@ -190,12 +181,12 @@ def test_mapped_tasks_share_the_chunks_of_tables(
     whole = [{"table": nothing}, {"table": numbers}]
     refuse = Mock(side_effect=UnsupportedError("a column has a type that is not decoded"))
     with monkeypatch.context() as patched:
-        patched.setattr("airflow_provider_binlog.snapshot.needed.begin_snapshot", refuse)
+        patched.setattr("airflow_provider_binlog.snapshot.take.begin_snapshot", refuse)
         # Its own task says why.
         assert plan.execute(context) == whole
     plan.engine = "spark"
     assert plan.execute(context) == whole
-    monkeypatch.setattr(snapshot_plan, "max_map_length", lambda: 1)
+    monkeypatch.setattr(snapshot, "max_map_length", lambda: 1)
     with pytest.raises(AirflowFailException, match="more tables than tasks"):
         plan.execute(context)
     plan.tables = [f"{database.name}.m*"]
@@ -232,7 +223,7 @@ def test_a_table_is_adopted_at_a_position_with_the_schema_that_it_has(
     assert (found.id, found.name) == (file.stem, (database.name, "numbers"))
     assert (found.adopts, found.is_exact, found.parts) == (True, True, ())
     assert found.low.coordinates == found.high.coordinates == end.coordinates
-    assert found.schema == take(database, "numbers").manifest.schema
+    assert found.schema == take(database, "numbers").schema
 
     words = ["reload", SOURCE, staging, "--conn", database.server.dsn]
     words += ["--table", f"{database.name}.keyless"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_provider_binlog.capture import TableFilter
+from airflow_provider_binlog.capture.log_range import TableFilter
 from airflow_provider_binlog.changes import InvalidText, Policies, ZeroDates
 from airflow_provider_binlog.transport.server.information_schema import read_server_tables
 from tests.fixtures.mysql import connect
@@ -120,7 +120,7 @@ def test_a_snapshot_equals_the_fold_of_the_complete_log(happened: Range) -> None
 
 def _compare(database: Database, staged: Staged, table: TableChanges, policies: Policies) -> int:
     """Compare a table's snapshot with the fold of its log; return how many rows there are."""
-    snapshot = take(database, table.table, policies=policies, created_by=repr(policies)).manifest
+    snapshot = take(database, table.table, policies=policies, created_by=repr(policies))
     parts = read_parts(new_store(), snapshot.parts)
     logged = read_parts(staged.store, table.parts)
     schema = table.schemas[-1]
@@ -134,7 +134,7 @@ def _compare(database: Database, staged: Staged, table: TableChanges, policies: 
 
 
 def _assert_replaced_values_are_counted(database: Database) -> None:
-    (part,) = take(database, "edges").manifest.parts
+    (part,) = take(database, "edges").parts
 
     zero_dates = {
         f"c{number}": 3 if each.sql == "date" else 1
@@ -155,7 +155,7 @@ def test_values_that_information_schema_cannot_print_are_those_of_select(
         "INSERT INTO t VALUES (1, 1, 3), (2, 2, 0), (3, 'neither', NULL)",
     )
 
-    rows = rows_of(read_parts(new_store(), take(database, "t").manifest.parts))
+    rows = rows_of(read_parts(new_store(), take(database, "t").parts))
 
     assert [tuple(row.values()) for row in rows] == [
         (1, "\U0001f600", "\U0001f600,b"),

@@ -43,7 +43,7 @@ pytestmark = pytest.mark.server
 def test_a_table_without_a_key_is_read_at_one_position(database: Database) -> None:
     database.execute("CREATE TABLE bag (n INT)", "INSERT INTO bag VALUES (1), (1), (2)")
 
-    manifest = take(database, "bag").manifest
+    manifest = take(database, "bag")
 
     assert manifest.is_exact
     assert manifest.low.coordinates == manifest.high.coordinates
@@ -109,7 +109,7 @@ def assert_converges(database: Database, **arguments: Any) -> SnapshotManifest:
     start = end_of(database.server)
     with Writers(database):
         taken = take(database, "numbers", chunk_bytes=CHUNK_BYTES, **arguments)
-    manifest = taken.manifest
+    manifest = taken
     staged = stage(live(database.server), Range(database, start, end_of(database.server)))
     (table,) = staged.manifest.tables
     columns = [field.name for field in manifest.schema.fields]
@@ -195,8 +195,8 @@ def test_an_exact_snapshot_has_the_rows_of_its_position(
     with Writers(database):
         taken = take(database, "numbers", exact=True)
 
-    low = taken.manifest.low
+    low = taken.low
     staged = stage(live(server), Range(database, start, low))
     (table,) = staged.manifest.tables
     assert by_key(read(taken), ("id",)) == fold([], staged.rows(table), ("id",))
-    assert taken.manifest.is_exact
+    assert taken.is_exact

@@ -19,7 +19,8 @@ from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from airflow_provider_binlog import BinlogSnapshotOperator, BinlogSource, BinlogSubRangeOperator
-from airflow_provider_binlog.capture.backlog import BacklogPlan, commit_backlog
+from airflow_provider_binlog.capture.backlog.joining import commit_backlog
+from airflow_provider_binlog.capture.backlog.sub_ranges import BacklogPlan
 from airflow_provider_binlog.changes import COMMIT_TS
 from airflow_provider_binlog.errors import SparkJobError
 from airflow_provider_binlog.executors import application
@@ -317,10 +318,8 @@ def test_sub_ranges_on_executors_are_those_of_workers_byte_for_byte(
     def stage(engine: str) -> tuple[ObjectStore, BacklogPlan]:
         store = open_store(f"file://{tmp_path}/{engine}")
         planned = plan(happened, log, store, read_server_tables=tables_reader(server))
-        ranges = [
-            {"plan": planned.id, "number": number, "server_id": 4_000_000_100 + number}
-            for number in range(len(planned.sub_ranges))
-        ]
+        numbers = range(len(planned.sub_ranges))
+        ranges = [{"plan": planned.id, "number": number} for number in numbers]
         shared: dict[str, Any] = {"task_id": "a", "source": source}
         shared["staging_path"] = f"file://{tmp_path}/{engine}"
         if engine == "spark":

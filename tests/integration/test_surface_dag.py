@@ -11,14 +11,15 @@ import pytest
 from airflow_provider_binlog.cli.commands import main
 from tests.support.lake import Lake
 from tests.support.secrets import files_with, watched_processes
-from tests.support.shop_dag import DAG_ID, create_shop_airflow
+from tests.support.shop_dag import DAG_ID, create_shop_airflow, submit_to
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from tests.fixtures.airflow import Airflow
     from tests.fixtures.mysql import Database
     from tests.fixtures.spark import SparkEnvironment
+    from tests.services.spark_cluster import SparkCluster
 
 
 pytestmark = pytest.mark.filterwarnings(
@@ -120,6 +121,14 @@ def airflow(
     return create_shop_airflow(create_airflow, database, lake, spark_environment, **account)
 
 
+@pytest.fixture
+def on_cluster(airflow: Airflow, spark_cluster: SparkCluster) -> Iterator[None]:
+    """A standalone cluster, whose workers share nothing with the tasks but the store."""
+    submit_to(spark_cluster, airflow)
+    yield
+    assert [each["state"] for each in spark_cluster.state()["completedapps"]] == ["FINISHED"]
+
+
 def set_password(database: Database, password: str) -> None:
     """Give the account that captures this password."""
     database.execute(
@@ -132,6 +141,7 @@ def set_password(database: Database, password: str) -> None:
 @pytest.mark.spark
 @pytest.mark.timeout(900)  # Its Spark job is a process of its own.
 @pytest.mark.parametrize("combination", COMBINATIONS[:1], ids="-".join, indirect=True)
+@pytest.mark.usefixtures("on_cluster")
 def test_an_old_database_and_another_run_without_changes(
     airflow: Airflow,
     database: Database,
@@ -170,6 +180,43 @@ def test_an_old_database_and_another_run_without_changes(
 
     assert shown == []
     assert_secrets_are_kept(airflow, database, lake, capsys)
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    "combination",
+    [
+        ("mysql97", "delta", "file"),
+        pytest.param(("mariadb1011", "iceberg", "s3"), marks=pytest.mark.slow),
+    ],
+    ids="-".join,
+    indirect=True,
+)
+def test_a_stale_table_is_reloaded_while_nothing_is_logged(
+    airflow: Airflow, database: Database, lake: Lake, spark_environment: SparkEnvironment
+) -> None:
+    database.execute(
+        "CREATE TABLE visits (id INT PRIMARY KEY) PARTITION BY HASH (id) PARTITIONS 2",
+        "INSERT INTO visits VALUES (1), (2), (3)",
+    )
+    airflow.run_dag("binlog_shop")
+    database.execute("ALTER TABLE visits TRUNCATE PARTITION p0")
+    airflow.run_dag("binlog_shop")
+    (stale,) = airflow.returned("merge")["tables"]
+
+    states = airflow.run_dag("binlog_shop")
+
+    assert stale["status"] == "stale"
+    assert set(states.values()) == {"success"}, states
+    (live,) = airflow.returned("merge")["tables"]
+    assert live["status"] == "merged"
+    assert lake.differences(spark_environment, database) == []
+
+    states = airflow.run_dag("binlog_shop")
+
+    assert states.pop("read") == "success"
+    assert set(states.values()) == {"skipped"}, states
 
 
 def secrets_of(lake: Lake) -> list[str]:

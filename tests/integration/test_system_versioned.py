@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_provider_binlog.capture import TableFilter
+from airflow_provider_binlog.capture.log_range import TableFilter
 from airflow_provider_binlog.errors import UnsupportedError
 from airflow_provider_binlog.transport.server.information_schema import (
     ServerTables,

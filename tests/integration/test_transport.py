@@ -24,7 +24,7 @@ from airflow_provider_binlog.errors import (
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position
 from airflow_provider_binlog.transport.files.reader import FileBlockStream
 from airflow_provider_binlog.transport.server.queries import binary_logs, gtid_executed, log_end
-from airflow_provider_binlog.transport.stream import live
+from airflow_provider_binlog.transport.stream import commands
 from airflow_provider_binlog.transport.stream.live import ServerBlockStream
 from tests.fixtures.proxy import Proxy
 from tests.services.servers import Server
@@ -197,8 +197,8 @@ def test_a_block_never_spans_two_files_and_the_stop_ends_the_last(
 def test_a_start_that_the_dump_command_cannot_express(
     server: Server, events: list[Placed], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # As if every offset were past 4 GiB: by GTID on MySQL, from the file's beginning on MariaDB.
-    monkeypatch.setattr(live, "_DUMP_OFFSET_END", FIRST_OFFSET)
+    # As if every offset were past 4 GiB.
+    monkeypatch.setattr(commands, "_OFFSET_END", FIRST_OFFSET)
     for start in (boundaries(events)[50], boundaries(events)[-2]):
         index = [(file, offset) for file, offset, _ in events].index((start.file, start.offset))
 

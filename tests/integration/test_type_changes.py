@@ -181,7 +181,7 @@ def session_of(database: Database, sql_mode: str) -> Session:
 
 
 def definition(sql: str, session: Session) -> Definition:
-    (words,) = split_words(sql, session)
+    words = split_words(sql, session)
     return read_definition(words, session)
 
 

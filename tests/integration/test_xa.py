@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_binlog.binlog.header import GROUP_STARTS
-from airflow_provider_binlog.capture import TableFilter, extract
+from airflow_provider_binlog.capture.extract import extract
+from airflow_provider_binlog.capture.log_range import TableFilter
 from airflow_provider_binlog.errors import PositionPurgedError, UnsupportedError
 from airflow_provider_binlog.limits import Limits
 from airflow_provider_binlog.position import FIRST_OFFSET, Position
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from airflow_provider_binlog.capture import Extracted
+    from airflow_provider_binlog.capture.extract import Extracted
     from airflow_provider_binlog.manifest import Manifest, TableChanges
     from airflow_provider_binlog.transport.block_stream import BlockStream
 
@@ -186,7 +187,8 @@ class Ranges:
 
     def assert_equal_to_select(self) -> None:
         """Apply all ranges one after another."""
-        assert_equal_to_select(self.joined(), self.database)
+        first, *later = (Staged(manifest, self.store) for manifest in self.staged)
+        assert_equal_to_select(first, self.database, *later)
 
     def joined(self) -> _Joined:
         """Return all ranges as if they were one."""

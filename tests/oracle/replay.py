@@ -3,33 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from airflow_provider_binlog.changes import CHANGE_TYPE, IMAGE, ROW, ChangeType
+from airflow_provider_binlog.changes import CHANGE_TYPE, IMAGE, ROW
 from airflow_provider_binlog.sql.ddl import read_ddl
 from airflow_provider_binlog.sql.lexer import Session
 from tests.oracle.kinds import as_shown
+from tests.support.replay import DifferenceError, Row, TableRows
 from tests.support.staged import held_by, named_in, parts_of
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.manifest import Manifest, Statement, TableChanges
     from airflow_provider_binlog.staging.object_store import ObjectStore
     from tests.oracle.tables import Effect, Past
-
-Row = dict[str, Any]
-
-
-class DifferenceError(Exception):
-    """What is staged is not what happened."""
-
-
-@dataclass
-class _Replayed:
-    """A table as the staged changes make it."""
-
-    key: tuple[str, ...] = ()
-    rows: list[Row] = field(default_factory=list)
 
 
 class Replay:
@@ -45,12 +31,11 @@ class Replay:
         self._past = past
         self._refused = refused
         self._effects = iter(past.effects)
-        self._tables: dict[str, _Replayed] = {}
-        self._moved: Row | None = None
+        self._tables: dict[str, TableRows] = {}
 
-    def rows(self, name: str) -> list[Row]:
+    def rows(self, name: str) -> TableRows:
         """Return the rows of the table that has this name now."""
-        return self._tables[name].rows
+        return self._tables[name]
 
     def apply(self, store: ObjectStore, source: str, manifest: Manifest) -> None:
         """Apply one manifest's changes and statements, in order.
@@ -103,13 +88,13 @@ class Replay:
         else:
             raise DifferenceError(f"a statement that was not written: {statement}")
         if effect.kind == "CREATE TABLE":
-            self._tables[effect.tables[0]] = _Replayed()
-        table = self._tables[effect.tables[0]]
-        if effect.key is not None:
-            table.key = effect.key
+            self._tables[effect.tables[0]] = TableRows()
+        rows = self._tables[effect.tables[0]]
         if effect.truncated:
-            table.rows.clear()
-        for row in table.rows:
+            rows.clear()
+        if effect.key is not None:
+            rows.set_key(effect.key)
+        for row in rows:
             row.update(effect.added)
             if effect.dropped is not None:
                 del row[effect.dropped]
@@ -120,42 +105,11 @@ class Replay:
             self._tables[new] = self._tables.pop(old)
 
     def _change(self, name: str, change: Row, present: Sequence[str]) -> None:
-        table = self._tables[name]
-        rows, kind = table.rows, ChangeType(change[CHANGE_TYPE])
-        row = self._shown(change, present)
-        if kind is ChangeType.INSERT:
-            # What an insert leaves out has its default.
-            filled = self._past.filled
-            row = {each: filled[each] for each in change if each in filled} | row
-            if table.key and _find(rows, {each: row[each] for each in table.key}) is not None:
-                raise DifferenceError(f"{name}: inserted twice: {row}")
-            rows.append(row)
-        elif kind is ChangeType.DELETE:
-            rows.pop(_must_find(name, rows, row))
-        elif kind is ChangeType.UPDATE_PREIMAGE:
-            self._moved = rows.pop(_must_find(name, rows, row))
-        else:
-            known, self._moved = self._moved, None
-            if known is None:  # only where the key did not change is the before-image left out
-                known = rows.pop(_must_find(name, rows, {each: row[each] for each in table.key}))
-            rows.append(known | row)
-
-    def _shown(self, change: Row, present: Sequence[str]) -> Row:
-        return {name: as_shown(self._past.kinds[name], change[name]) for name in present}
-
-
-def _find(rows: Sequence[Row], wanted: Row) -> int | None:
-    for index, row in enumerate(rows):
-        if all(row.get(name) == value for name, value in wanted.items()):
-            return index
-    return None
-
-
-def _must_find(table: str, rows: Sequence[Row], wanted: Row) -> int:
-    found = _find(rows, wanted)
-    if found is None:
-        raise DifferenceError(f"{table}: a change of a row that is not there: {wanted}")
-    return found
+        kinds, filled = self._past.kinds, self._past.filled
+        image = {column: as_shown(kinds[column], change[column]) for column in present}
+        # What an insert leaves out has its default.
+        defaults = {column: filled[column] for column in change if column in filled}
+        self._tables[name].apply(change[CHANGE_TYPE], image, defaults)
 
 
 _Step = tuple[int, str, Row, Sequence[str]]

@@ -8,7 +8,8 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_binlog.capture import TableFilter, extract
+from airflow_provider_binlog.capture.extract import extract
+from airflow_provider_binlog.capture.log_range import TableFilter
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.errors import ServerSetupError
 from airflow_provider_binlog.limits import Limits
@@ -17,8 +18,9 @@ from airflow_provider_binlog.transport.server.information_schema import read_ser
 from airflow_provider_binlog.transport.server.queries import identify, log_end
 from airflow_provider_binlog.transport.stream.live import ServerBlockStream
 from tests.fixtures.mysql import connect
-from tests.oracle.replay import DifferenceError, Replay
+from tests.oracle.replay import Replay
 from tests.oracle.workload import DATABASE, Workload, global_settings
+from tests.support.replay import DifferenceError
 from tests.support.requests import a_request
 from tests.support.staged import manifests_after
 from tests.support.stores import open_store

@@ -23,8 +23,10 @@ KEY_OF = {
     "pairs": ("part", "id"),
     "keyless": (),
     "narrow": ("id",),
+    "wide": ("id",),
+    "unique": ("id",),
 }
-"""By table, as it is made first, the primary key's columns; none: no key."""
+"""Columns of a table's key, by its first name; none: no key. That of `unique` is a UNIQUE one."""
 
 
 @dataclass

@@ -111,7 +111,10 @@ class Workload:
         """Set what each session may set for itself."""
         image = self._settings.image
         if image == MIXED:
-            image = self._random.choice(["FULL", "MINIMAL", "NOBLOB"])
+            images = ["FULL", "MINIMAL", "NOBLOB"]
+            if self._settings.server == "mariadb118":
+                images.append("FULL_NODUP")
+            image = self._random.choice(images)
         session.execute(f"SET SESSION binlog_row_image = {image}")
         if self._settings.partial_json:
             value = self._random.choice(["PARTIAL_JSON", "PARTIAL_JSON", ""])

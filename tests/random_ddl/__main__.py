@@ -14,10 +14,12 @@ import time
 import traceback
 from collections import Counter
 from contextlib import closing
+from functools import partial
 from tempfile import mkdtemp
 
 from tests.fixtures.mysql import Database, connect
 from tests.fixtures.spark import find_environment
+from tests.random_ddl.between_tasks import open_dag, run_between
 from tests.random_ddl.loading import run_loading
 from tests.random_ddl.run import Outcome, run
 from tests.services.processes import RUN_FOLDER
@@ -41,10 +43,13 @@ def main() -> int:
     parser.add_argument("--ranges", type=int, default=6, help="that a run is captured in")
     parser.add_argument("--tables", type=int, default=4)
     parser.add_argument("--servers", nargs="+", default=SERVERS, choices=SERVERS)
-    parser.add_argument("--formats", nargs="+", default=FORMATS, choices=FORMATS)
+    parser.add_argument("--formats", nargs="+", default=FORMATS, choices=(*FORMATS, "memory"))
     parser.add_argument("--metadata", default="FULL", choices=("FULL", "MINIMAL"))
     parser.add_argument(
         "--snapshots", action="store_true", help="of tables that are older than the log"
+    )
+    parser.add_argument(
+        "--between-tasks", action="store_true", help="of the one-call DAG, instead of ranges"
     )
     parser.add_argument("--keep-going", action="store_true", help="after a failure as well")
     chosen = parser.parse_args()
@@ -81,15 +86,20 @@ def _run_all(chosen: argparse.Namespace, servers: list[Server]) -> int:
         name += f" --formats {format_} --ranges {chosen.ranges} --tables {chosen.tables}"
         name += f" --bulk {chosen.bulk} --metadata {chosen.metadata}"
         name += " --snapshots" if chosen.snapshots else ""
-        database = Database(server, f"random_{seed}")
-        workplace = local_workplace(spark, format_, mkdtemp(dir=folder))
+        name += " --between-tasks" if chosen.between_tasks else ""
+        database, below = Database(server, f"random_{seed}"), mkdtemp(dir=folder)
         begun = time.monotonic()
         with closing(connect(server)) as connection, connection.cursor() as cursor:
             cursor.execute(f"CREATE DATABASE {database.name} CHARACTER SET utf8mb4")
             try:
-                pipeline = Pipeline(database, workplace)
-                sizes = {"ranges": chosen.ranges, "tables": chosen.tables, "bulk": chosen.bulk}
-                outcome = (run_loading if chosen.snapshots else run)(pipeline, str(seed), **sizes)
+                sizes = {"ranges": chosen.ranges, "tables": chosen.tables}
+                if chosen.between_tasks:
+                    dag = partial(open_dag, [database], format_, below, lambda: spark)
+                    outcome = run_between(database, dag, str(seed), **sizes)
+                else:
+                    pipeline = Pipeline(database, local_workplace(spark, format_, below))
+                    begin = run_loading if chosen.snapshots else run
+                    outcome = begin(pipeline, str(seed), bulk=chosen.bulk, **sizes)
             except Exception:  # noqa: BLE001 - printed, and the exit code says it
                 failed += 1
                 traceback.print_exc()
@@ -105,7 +115,7 @@ def _run_all(chosen: argparse.Namespace, servers: list[Server]) -> int:
                 refused.update(outcome.refused)
                 seconds = time.monotonic() - begun
                 print(f"{seed} {server.name} {format_} {seconds:.0f} s: {outcome}", flush=True)
-            cursor.execute(f"DROP DATABASE {database.name}")
+            cursor.execute(f"DROP DATABASE IF EXISTS {database.name}")
         runs, seed = runs + 1, seed + 1
     print(
         f"{runs} runs, {failed} failed: {total.statements} statements, {total.changes} changes, "

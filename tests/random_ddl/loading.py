@@ -15,13 +15,14 @@ from datetime import UTC, datetime
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_binlog.changes import OnTableError
 from airflow_provider_binlog.errors import (
     SourceError,
     TableAlteredError,
     TableLockedError,
     UnsupportedError,
 )
-from airflow_provider_binlog.operators.snapshot_plan import lake_tables
+from airflow_provider_binlog.operators.needed_tables import lake_tables
 from airflow_provider_binlog.snapshot.needed import find_needed
 from airflow_provider_binlog.spark.merge.progress import load_progress, progress_folder
 from airflow_provider_binlog.staging.manifest_log import SchemaFiles
@@ -72,14 +73,14 @@ class Loader:
         files = StoredFiles(workplace.store, workplace.source)
         options = workplace.options()
         folder = progress_folder(options.format, options.lake, options.table_options)
-        needed = find_needed(
+        needed, _ = find_needed(
             [(database.name, name) for name in tables],
             lake_tables(load_progress(files, folder)),
             Snapshots(files),
             SchemaFiles(workplace.store, workplace.source),
             now=datetime.max.replace(tzinfo=UTC),
         )
-        return {name for _, name in needed.now} | (self.again & set(tables))
+        return {name for _, name in needed} | (self.again & set(tables))
 
     def load(self, table: str) -> None:
         """Take a snapshot of a table, by a task that may die once."""
@@ -109,12 +110,12 @@ class Loader:
             return
         except SourceError as error:
             # It was dropped, or renamed.
-            if "no such table" not in str(error):
+            if not re.search("no such table|doesn't exist", str(error)):
                 raise
             return
         self.again.discard(table)
         self.snapshots += 1
-        self.rows += taken.manifest.rows
+        self.rows += taken.rows
 
 
 def _die() -> None:
@@ -131,6 +132,7 @@ def run_loading(
     """
     random, outcome = Random(seed), Outcome()
     database = pipeline.database
+    pipeline.on_table_error = OnTableError.QUARANTINE
     loader = Loader(pipeline, Random(f"{seed} snapshots"), bulk=bulk)
     with (
         closing(Writer(database, random, tables=tables, bulk=bulk, logged=False)) as writer,

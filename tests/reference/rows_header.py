@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from airflow_provider_binlog.binlog.header import ROWS, ROWS_V2, EventType, event_name
+from airflow_provider_binlog.binlog.header import ROWS, EventType, event_name
 from airflow_provider_binlog.errors import FormatError
 
 if TYPE_CHECKING:
@@ -21,6 +21,12 @@ if TYPE_CHECKING:
 
 STATEMENT_END = 0x0001
 """Flag: the last rows event of its statement; the table maps before it end here."""
+
+ROWS_V1 = frozenset({EventType.WRITE_ROWS_V1, EventType.UPDATE_ROWS_V1, EventType.DELETE_ROWS_V1})
+"""Rows events with the header of version 1."""
+
+ROWS_V2 = ROWS - ROWS_V1
+"""Rows events with the header of version 2, which may carry extra data."""
 
 _UPDATES = frozenset(
     {EventType.UPDATE_ROWS_V1, EventType.UPDATE_ROWS, EventType.PARTIAL_UPDATE_ROWS}

@@ -22,8 +22,11 @@ _PACKAGES = (
     "software.amazon.awssdk:s3-transfer-manager:2.29.52",
     "software.amazon.awssdk:sts:2.29.52",
 )
-# The way to a server that keeps an Iceberg catalog.
-_CATALOG_PACKAGES = ("org.mariadb.jdbc:mariadb-java-client:2.7.12",)
+# The ways to a server, and to a file, that keep an Iceberg catalog.
+_CATALOG_PACKAGES = (
+    "org.mariadb.jdbc:mariadb-java-client:2.7.12",
+    "org.xerial:sqlite-jdbc:3.50.3.0",
+)
 # What Spark itself brings, and what no test needs: 72 MB of jars instead of 764.
 _EXCLUDED = (
     "com.fasterxml.jackson.core:*",

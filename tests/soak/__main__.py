@@ -23,8 +23,9 @@ from tests.fixtures.mysql import connect, execute
 from tests.services.processes import ROOT, RUN_FOLDER
 from tests.services.servers import Server
 from tests.soak.capture_loop import SOURCE
-from tests.soak.replay import DifferenceError, replay, select
+from tests.soak.replay import contents, replay, select
 from tests.soak.workload import DATABASE, SETUP, TABLES, Writer
+from tests.support.replay import DifferenceError
 
 SERVERS = ("mysql97", "mariadb1011")
 
@@ -134,8 +135,7 @@ def _compare(server: Server, folder: Path) -> str:
     with closing(connect(server, database=DATABASE)) as connection, connection.cursor() as cursor:
         for name in TABLES:
             expected = select(cursor, name)
-            table = replayed.tables.get(name)
-            found = table.contents() if table else {}
+            found = contents(replayed.tables.get(name, ()))
             if expected != found:
                 missing = [row for row in expected if expected[row] != found.get(row)][:2]
                 extra = [row for row in found if expected.get(row) != found[row]][:2]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -14,71 +15,12 @@ from airflow_provider_binlog.manifest import Manifest, TableChanges
 from airflow_provider_binlog.schema import Schema, TruncateTable
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
 from airflow_provider_binlog.staging.object_store import ObjectStore
+from tests.support.replay import DifferenceError, TableRows
 from tests.support.staged import manifests_after, parts_of
 from tests.support.stores import open_store
 
 Row = dict[str, Any]
 Key = tuple[Any, ...]
-
-
-class DifferenceError(Exception):
-    """The staged changes are not what happened."""
-
-
-@dataclass
-class Table:
-    """A table as the changes make it: rows by key, or counted where it has no key."""
-
-    rows: dict[Key, Row] = field(default_factory=dict)
-    counted: Counter[Key] = field(default_factory=Counter)
-
-    def apply(self, change: ChangeType, row: Row, key: tuple[str, ...]) -> None:
-        """Apply one change.
-
-        Raises:
-            DifferenceError: It does not fit the rows that are there.
-        """
-        if not key:
-            self._count(change, row)
-            return
-        own = tuple(row[name] for name in key)
-        match change:
-            case ChangeType.INSERT if own in self.rows:
-                raise DifferenceError(f"inserted twice: {own}")
-            case ChangeType.UPDATE_PREIMAGE | ChangeType.DELETE:
-                known = self.rows.pop(own, None)
-                if known != row:
-                    raise DifferenceError(f"{change}: {row}, but the row was {known}")
-            case _:
-                self.rows[own] = row
-
-    def _count(self, change: ChangeType, row: Row) -> None:
-        values = tuple(row.items())
-        if change in (ChangeType.INSERT, ChangeType.UPDATE_POSTIMAGE):
-            self.counted[values] += 1
-            return
-        if not self.counted[values]:
-            raise DifferenceError(f"{change} of a row that is not there: {row}")
-        self.counted[values] -= 1
-
-    def clear(self) -> None:
-        """Remove all rows."""
-        self.rows.clear()
-        self.counted.clear()
-
-    def add_columns(self, names: list[str]) -> None:
-        """Give every row the columns that it lacks, as NULL."""
-        for row in self.rows.values():
-            for name in names:
-                row.setdefault(name, None)
-
-    def contents(self) -> Counter[Key]:
-        """Return the rows, counted: values in the order of their columns' names."""
-        found = Counter(_values(row) for row in self.rows.values())
-        for values, count in self.counted.items():
-            if count:
-                found[_values(dict(values))] += count
-        return found
 
 
 @dataclass
@@ -91,7 +33,7 @@ class Replayed:
         unnamed: Parts that no manifest names: those of processes that were killed.
     """
 
-    tables: dict[str, Table]
+    tables: dict[str, TableRows]
     manifests: int = 0
     parts: int = 0
     changes: int = 0
@@ -106,19 +48,23 @@ def replay(folder: Path, source: str) -> Replayed:
         AssertionError: A part is not as its manifest says.
     """
     store = open_store(f"file://{folder}")
-    replayed = Replayed({})
+    replayed, schemas = Replayed({}), dict[str, Schema]()
     for manifest in manifests_after(ManifestLog(store, source), 0):
         replayed.manifests += 1
         replayed.parts += sum(len(table.parts) for table in manifest.tables)
-        for number, name, step in sorted(_steps(store, source, manifest), key=lambda each: each[0]):
-            table = replayed.tables.setdefault(name, Table())
+        for number, name, step in sorted(_steps(store, source, manifest), key=lambda step: step[0]):
+            rows = replayed.tables.setdefault(name, TableRows())
             if step is None:
-                table.clear()
+                rows.clear()
                 continue
             change, row, schema = step
-            table.add_columns([field.name for field in schema.fields])
+            if schemas.get(name) != schema:
+                schemas[name] = schema
+                rows.set_key(schema.key_names)
+                for added, other in product(schema.fields, rows):
+                    other.setdefault(added.name, None)
             try:
-                table.apply(change, row, schema.key_names)
+                rows.apply(change, row, {})
             except DifferenceError as error:
                 raise DifferenceError(
                     f"{name}, manifest {manifest.sequence}, _row {number}: {error}"
@@ -159,8 +105,13 @@ def plain(value: Any) -> Any:
     return value
 
 
+def contents(rows: Iterable[Row]) -> Counter[Key]:
+    """Return the rows, counted: values in the order of their columns' names."""
+    return Counter(map(_values, rows))
+
+
 def select(cursor: Any, table: str) -> Counter[Key]:
-    """Return what the server holds, as `Table.contents` does."""
+    """Return what the server holds, as `contents` does."""
     # A number of 50 digits is staged as its text.
     cursor.execute(f"SHOW COLUMNS FROM {table}")
     columns = {row[0]: str(row[1]) for row in cursor.fetchall()}

@@ -17,11 +17,10 @@ from airflow_provider_binlog.binlog.events.control import FormatDescription
 from airflow_provider_binlog.binlog.header import (
     HEADER_SIZE,
     MAGIC,
-    ROWS_V2,
     EventHeader,
     EventType,
 )
-from tests.reference.rows_header import STATEMENT_END
+from tests.reference.rows_header import ROWS_V2, STATEMENT_END
 from tests.support.wire import bits, lenenc, lenenc_bytes, varlen_sint, varlen_uint
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from airflow_provider_binlog.binlog.events.compressed import PLAIN_FORMS
 from airflow_provider_binlog.binlog.header import GROUP_STARTS, EventType
+from airflow_provider_binlog.blocks.compressed import PLAIN_FORMS
 from tests.reference.rows_header import RowsHeader
 from tests.support import builder
 from tests.support.logs import MARIADB_FORMAT, Made

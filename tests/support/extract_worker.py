@@ -23,10 +23,10 @@ import s3fs
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-import airflow_provider_binlog.capture
+import airflow_provider_binlog.capture.extract
 import airflow_provider_binlog.snapshot.take
 from airflow_provider_binlog.hooks.object_storage import open_store
-from airflow_provider_binlog.operators import backlog, extract, ranges, snapshot
+from airflow_provider_binlog.operators import backlog, extract, snapshot
 from airflow_provider_binlog.operators.extract import (
     BinlogCheckpointOperator,
     BinlogExtractOperator,
@@ -197,7 +197,7 @@ def _extract(task: Extract, starts: Barrier | None) -> Answer:
 
     for module in (extract, snapshot, backlog, binlog):
         patch.object(module, "open_store", open_mortal).start()
-    for module in (extract, ranges, backlog, binlog):
+    for module in (extract, backlog, binlog):
         patch.object(module, "AirflowVariableStore", lambda: variables).start()
     operator = task.operator(task_id="stage", **task.arguments)
     try:

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from airflow_provider_binlog.binlog.column_types import ColumnType
 from airflow_provider_binlog.binlog.events.control import FormatDescription
-from airflow_provider_binlog.binlog.events.gtid import GtidEvent, MariadbGtid
+from airflow_provider_binlog.binlog.events.gtid import Gtid
 from airflow_provider_binlog.binlog.events.table_map import TableMap, TableMapColumn
 from airflow_provider_binlog.binlog.gtid_set import GtidSet, MariadbGtidPosition
-from airflow_provider_binlog.binlog.header import GROUP_STARTS, IGNORABLE, EventType
+from airflow_provider_binlog.binlog.header import GROUP_STARTS, IGNORABLE, EventHeader, EventType
 from airflow_provider_binlog.blocks.block import SLACK, EventBlock
 from airflow_provider_binlog.blocks.framing import HEADER, checked_block, read_records
 from airflow_provider_binlog.errors import FormatError
@@ -341,19 +341,18 @@ def write_files(
                 server_id=made.server_id,
             )
             name = _name(made)
-            if isinstance(name, MariadbGtid):
-                last = last.update(name.domain, name.server_id, name.sequence)
-            elif name is not None and name.uuid is not None:
-                executed.add(name.uuid, name.tag, name.number)
+            if made.type == EventType.MARIADB_GTID:
+                domain, server, sequence = map(int, str(name).split("-"))
+                last = last.update(domain, server, sequence)
+            elif name is not None:
+                executed = executed.union(GtidSet.parse(name))
         written[f"binlog.{number:06}"] = file
     return written
 
 
-def _name(made: Made) -> GtidEvent | MariadbGtid | None:
-    if made.type == EventType.MARIADB_GTID:
-        return MariadbGtid.parse(made.body, MARIADB_FORMAT, server_id=made.server_id)
+def _name(made: Made) -> str | None:
     try:
-        return GtidEvent.parse(made.type, made.body, MARIADB_FORMAT)
+        return Gtid.parse(EventHeader(0, made.type, made.server_id, 19, 0, 0), made.body).text
     except FormatError:
         return None
 

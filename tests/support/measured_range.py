@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import pymysql
 
-from airflow_provider_binlog.capture import TableFilter, extract
+from airflow_provider_binlog.capture.extract import extract
+from airflow_provider_binlog.capture.log_range import TableFilter
 from airflow_provider_binlog.position import Flavor, Position, SourceIdentity
 from airflow_provider_binlog.transport.stream.live import ServerBlockStream
 from tests.support.requests import a_request

@@ -18,10 +18,9 @@ from airflow_provider_binlog.spark.target.properties import (
     find_first_properties,
     find_last_properties,
     new_fields_property,
-    table_property,
 )
 from airflow_provider_binlog.spark.target.protocol import Commit, KeyedRows, WholeRows
-from airflow_provider_binlog.spark.target.state import NOTHING, Contents, TargetState
+from airflow_provider_binlog.spark.target.state import NOTHING, TABLE_ID, Contents, TargetState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -124,7 +123,10 @@ class MemoryTarget:
         table = self.tables[change.table]
         state = self.read_state(change.table)
         rows, done = write_rows(table, change, self.evaluate)
-        table.rows, table.contents, table.version = rows, change.contents, table.version + 1
+        contents, meanwhile = change.contents, table.contents.foreign_write
+        if meanwhile is not None and change.base is not None and meanwhile.version > change.base:
+            contents = replace(contents, foreign_write=contents.foreign_write or meanwhile)
+        table.rows, table.contents, table.version = rows, contents, table.version + 1
         self.history.setdefault(change.table, []).append(deepcopy(table))
         self.committed.append(change)
         self.interrupt()
@@ -157,7 +159,7 @@ class MemoryTarget:
             step()
         state = self.read_state(change.table)
         if state is not None and change.follows is not None and change.follows == state.table:
-            claims = table_property(change.follows) | fields_property(state, change.fields)
+            claims = {TABLE_ID: change.follows} | fields_property(state, change.fields)
             table.properties |= claims
 
 

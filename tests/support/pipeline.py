@@ -5,7 +5,8 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from airflow_provider_binlog.capture import TableFilter, extract
+from airflow_provider_binlog.capture.extract import extract
+from airflow_provider_binlog.capture.log_range import TableFilter
 from airflow_provider_binlog.changes import DEFAULT_POLICIES, OnTableError
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.transport.server.information_schema import read_server_tables

@@ -9,8 +9,8 @@ from datetime import datetime
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_binlog.capture import TableFilter, extract
-from airflow_provider_binlog.changes import CHANGE_COLUMNS
+from airflow_provider_binlog.capture.extract import extract
+from airflow_provider_binlog.capture.log_range import TableFilter
 from airflow_provider_binlog.manifest import Manifest
 from airflow_provider_binlog.position import Flavor, Position
 from airflow_provider_binlog.schema import DropTable, TruncateTable
@@ -20,8 +20,9 @@ from airflow_provider_binlog.transport.server.queries import identify, log_end
 from airflow_provider_binlog.transport.stream.live import ServerBlockStream
 from tests.fixtures.mysql import Database, connect
 from tests.services.servers import Server
+from tests.support.replay import TableRows
 from tests.support.requests import a_request
-from tests.support.staged import changes_of
+from tests.support.staged import changes_of, images_of
 from tests.support.stores import open_store
 
 if TYPE_CHECKING:
@@ -99,40 +100,28 @@ def apply(*ranges: Staged) -> dict[str, Counter[tuple[Any, ...]]]:
     changes: list[tuple[tuple[int, int, int], TableChanges | None, Any]] = []
     for number, staged in enumerate(ranges):
         changes += [
-            ((number, int(row["_row"]), 1), table, row)
+            ((number, int(row["_row"]), 1), table, (row["_change_type"], image))
             for table in staged.manifest.tables
-            for row in staged.rows(table)
+            for row, image in images_of(staged.store, "shop", table)
         ]
         # A statement applies after the rows with a smaller number.
         changes += [((number, each.row, 0), None, each) for each in staged.manifest.statements]
-    tables: dict[str, dict[Any, Counter[tuple[Any, ...]]]] = {}
-    for _, table, change in sorted(changes, key=lambda each: each[0]):
+    tables: dict[str, TableRows] = {}
+    for _, table, change in sorted(changes, key=lambda step: step[0]):
         if table is None:
             for action in change.actions:
                 if isinstance(action, TruncateTable | DropTable):
                     tables.pop(action.table, None)
             continue
-        content = tables.setdefault(table.id, {})
-        key = table.schemas[-1].key_names
-        values = tuple(value for name, value in change.items() if name not in CHANGE_COLUMNS)
-        row = Counter([values])
-        row_key = tuple(change[name] for name in key)
-        kind = change["_change_type"]
-        if key and kind in ("insert", "update_postimage"):
-            content[row_key] = row
-        elif key:
-            del content[row_key]
-        elif kind in ("insert", "update_postimage"):
-            content[row_key] = content.get(row_key, Counter()) + row
-        else:
-            assert content[row_key][values] > 0
-            content[row_key] = content[row_key] - row
+        rows = tables.setdefault(table.id, TableRows())
+        rows.set_key(table.schemas[-1].key_names)
+        change_type, image = change
+        rows.apply(change_type, image, {field.name: None for field in table.schemas[-1].fields})
     names = {table.id: table.table for staged in ranges for table in staged.manifest.tables}
-    return {
-        names[table]: sum(content.values(), start=Counter())
-        for table, content in tables.items()
-        if content
+    counted = {
+        names[table]: Counter(tuple(row.values()) for row in rows) for table, rows in tables.items()
     }
+    return {name: rows for name, rows in counted.items() if rows}
 
 
 def select(database: Database) -> dict[str, Counter[tuple[Any, ...]]]:
@@ -146,9 +135,9 @@ def plain(value: Any) -> Any:
     return value.replace(tzinfo=None) if isinstance(value, datetime) else value
 
 
-def assert_equal_to_select(staged: Staged, database: Database) -> None:
+def assert_equal_to_select(staged: Staged, database: Database, *later: Staged) -> None:
     applied = {
-        name: Counter({tuple(map(plain, row)): count for row, count in rows.items() if count})
-        for name, rows in apply(staged).items()
+        name: Counter({tuple(map(plain, row)): count for row, count in rows.items()})
+        for name, rows in apply(staged, *later).items()
     }
-    assert {name: rows for name, rows in applied.items() if rows} == select(database)
+    assert applied == select(database)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow_provider_binlog.capture import ExtractRequest, TableFilter
+from airflow_provider_binlog.capture.log_range import ExtractRequest, TableFilter
 from airflow_provider_binlog.changes import BeforeImages, OnTableError
 from airflow_provider_binlog.position import Flavor, Position, SourceIdentity
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from tests.fixtures.airflow import Airflow
     from tests.fixtures.mysql import Database
     from tests.fixtures.spark import SparkEnvironment
+    from tests.services.spark_cluster import SparkCluster
 
 ROOT = Path(__file__).parents[2]
 DAG_ID = "binlog_changes"
@@ -41,6 +43,8 @@ def create_shop_airflow(
         **lake.connections,
         AIRFLOW__CORE__DAGS_FOLDER=str(ROOT / "dags"),
         AIRFLOW_CONN_BINLOG_DEFAULT=json.dumps(binlog),
+        # A cluster is submitted to by the first on the path.
+        PATH=f"{environment.submit.parent}:{os.environ['PATH']}",
         AIRFLOW_CONN_SPARK_DEFAULT=json.dumps({"conn_type": "spark", "host": "local[2]"}),
         BINLOG_SHOP_START=f"{start.file}:{start.offset}",
         BINLOG_SHOP_TABLES=f"{database.name}.*",
@@ -50,3 +54,9 @@ def create_shop_airflow(
         BINLOG_SHOP_SNAPSHOT=json.dumps({"chunk_bytes": CHUNK_BYTES}),
         BINLOG_SHOP_SPARK=json.dumps({"conf": lake.spark_conf(environment)}),
     )
+
+
+def submit_to(cluster: SparkCluster, airflow: Airflow) -> None:
+    """Let the DAG's tasks submit to a cluster."""
+    connection = {"conn_type": "spark", "host": cluster.master}
+    airflow.variables["AIRFLOW_CONN_SPARK_DEFAULT"] = json.dumps(connection)

@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from airflow_provider_binlog.changes import CHANGE_COLUMNS
-from airflow_provider_binlog.snapshot import SnapshotRequest, take_snapshot
+from airflow_provider_binlog.snapshot.plan import SnapshotRequest
+from airflow_provider_binlog.snapshot.take import take_snapshot
 from airflow_provider_binlog.sources.settings import ConnectionSettings
 from airflow_provider_binlog.staging.paths import part_key
 from tests.fixtures.mysql import Database, execute
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from airflow_provider_binlog.manifest import Part
-    from airflow_provider_binlog.snapshot import TakenSnapshot
+    from airflow_provider_binlog.snapshot_manifest import SnapshotManifest
     from airflow_provider_binlog.staging.object_store import ObjectStore
     from tests.support.ranges import Row
 
@@ -33,7 +34,7 @@ CHUNK_BYTES = 4096
 
 def take(
     database: Database, table: str, store: ObjectStore | None = None, **arguments: Any
-) -> TakenSnapshot:
+) -> SnapshotManifest:
     """Take a snapshot of a table; `arguments` of the request, and of `take_snapshot`."""
     taking = {name: arguments.pop(name) for name in ("connect", "on_progress") if name in arguments}
     request = request_of(database, table, **arguments)
@@ -111,7 +112,7 @@ def after_chunks(count: int, act: Callable[[], None]) -> Callable[[Any], None]:
     done: list[None] = []
 
     def on_progress(progress: Any) -> None:
-        if progress.chunks == count and not done:
+        if int(progress.split()[0]) == count and not done:
             done.append(None)
             act()
 
@@ -130,8 +131,8 @@ def server(request: pytest.FixtureRequest) -> Server:
     return found
 
 
-def read(taken: TakenSnapshot) -> list[Row]:
-    return rows_of(read_parts(new_store(), taken.manifest.parts))
+def read(taken: SnapshotManifest) -> list[Row]:
+    return rows_of(read_parts(new_store(), taken.parts))
 
 
 def fill(database: Database, *, rows: int = ROWS) -> None:

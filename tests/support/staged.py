@@ -9,11 +9,12 @@ from urllib.parse import unquote
 
 import pyarrow.parquet as pq
 
-from airflow_provider_binlog.changes import CHANGE_COLUMNS, CHANGE_TYPE, ROW
+from airflow_provider_binlog.changes import CHANGE_COLUMNS, CHANGE_TYPE, IMAGE, ROW
 from airflow_provider_binlog.errors import ManifestError
 from airflow_provider_binlog.manifest import check_follows
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
 from airflow_provider_binlog.staging.paths import part_key
+from tests.support.replay import TableRows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,19 +56,17 @@ def apply_all(store: ObjectStore, source: str) -> tuple[list[Manifest], Tables]:
     Fails where a manifest is missing, a part is not the one that was written, its counts are
     wrong, or a change comes twice or to a row that is not there.
     """
-    tables: Tables = {}
+    tables: dict[str, TableRows] = {}
     manifests = list(manifests_after(ManifestLog(store, source), 0))
     for manifest in manifests:
         for table in manifest.tables:
-            rows = tables.setdefault(table.table, {})
-            changes = list(changes_of(store, source, table))
-            numbers = [change[ROW] for change in changes]
+            rows = tables.setdefault(table.table, TableRows(table.schemas[0].key_names))
+            changes = list(images_of(store, source, table))
+            numbers = [change[ROW] for change, _ in changes]
             assert numbers == sorted(set(numbers))
-            before: Row | None = None
-            for change in changes:
-                _apply(rows, change, before, table.schemas[0].key_names)
-                before = change
-    return manifests, tables
+            for change, image in changes:
+                rows.apply(change[CHANGE_TYPE], image, {})
+    return manifests, {name: rows.by_key() for name, rows in tables.items()}
 
 
 def named_in(part: Part) -> str:
@@ -87,6 +86,15 @@ def changes_of(store: ObjectStore, source: str, table: TableChanges) -> Iterator
         yield from rows
 
 
+def images_of(store: ObjectStore, source: str, table: TableChanges) -> Iterator[tuple[Row, Row]]:
+    """Yield the change rows of a table, each with the columns that its row image has."""
+    for part, rows in parts_of(store, source, table):
+        for row in rows:
+            held = held_by(table, table.schema(part.schema), row[IMAGE])
+            assert all(row[name] is None for name in row.keys() - {*held, *CHANGE_COLUMNS})
+            yield row, {name: row[name] for name in held}
+
+
 def parts_of(
     store: ObjectStore, source: str, table: TableChanges
 ) -> Iterator[tuple[Part, list[Row]]]:
@@ -98,20 +106,3 @@ def parts_of(
         rows = pq.read_table(io.BytesIO(data)).to_pylist()
         assert len(rows) == part.rows == sum(part.changes.values())
         yield part, rows
-
-
-def _apply(
-    rows: dict[tuple[Any, ...], Row], change: Row, before: Row | None, names: tuple[str, ...]
-) -> None:
-    key = tuple(change[name] for name in names)
-    kind = change[CHANGE_TYPE]
-    values = {name: value for name, value in change.items() if name not in CHANGE_COLUMNS}
-    if kind in {"delete", "update_preimage"}:
-        assert key in rows, f"not there: {change}"
-        del rows[key]
-        return
-    # An update whose before-image is staged has another key now.
-    moved = before is not None and before[CHANGE_TYPE] == "update_preimage"
-    is_new = kind == "insert" or moved
-    assert (key in rows) != is_new, f"twice, or not there: {change}"
-    rows[key] = values

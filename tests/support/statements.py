@@ -18,5 +18,5 @@ def a_statement(
     error: int = 0,
 ) -> LoggedStatement:
     """Return a statement as the log has it."""
-    query = Query(7, database, error, 255, sql, sql_mode)
+    query = Query(7, database, error, sql, 255, sql_mode)
     return LoggedStatement(row, "binlog.000001", offset, query, flavor)

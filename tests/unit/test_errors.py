@@ -1,10 +1,9 @@
-"""Errors: one tree, drawn in the docstring; context survives pickling; `retryable` is theirs."""
+"""Errors: one tree; context survives pickling; `retryable` is theirs."""
 
 from __future__ import annotations
 
 import inspect
 import pickle
-import re
 
 import pytest
 
@@ -47,20 +46,6 @@ def test_text_without_context_is_the_message() -> None:
 @pytest.mark.parametrize("kind", TREE)
 def test_retryable_is_decided_by_the_class(kind: type[BinlogError]) -> None:
     assert kind("").retryable == (kind.__name__ in RETRYABLE)
-
-
-def test_the_docstring_draws_the_tree() -> None:
-    depths = {}
-    for line in (errors.__doc__ or "").splitlines():
-        if match := re.match(r"([| ]*)(?:\+-- )?(\w*Error)\b", line):
-            depths[match[2]] = len(match[1]) // 4 + ("+--" in line)
-    path: list[str] = []
-    drawn = {}
-    for name, depth in depths.items():
-        path[depth:] = [name]
-        drawn[name] = path[depth - 1] if depth else "Exception"
-
-    assert drawn == {each.__name__: each.__bases__[0].__name__ for each in TREE}
 
 
 @pytest.mark.parametrize("kind", TREE)

@@ -71,6 +71,7 @@ def test_the_text_of_rules_is_read_back_and_survives_a_command_line() -> None:
         ({"shop.visits": {"key": ["id", ""]}}, "a column of the key has no name"),
         ({"shop.visits": {"target": 1}}, "another type.*option=target"),
         ({"shop.*": {"target": "orders"}}, r"needs \{table\}"),
+        ({"shop.*": {"on_foreign_write": "fail"}}, "warn, stale or ignore.*given=fail"),
     ],
 )
 def test_what_cannot_be_used_is_refused_by_table_and_option(wrong: Any, says: str) -> None:

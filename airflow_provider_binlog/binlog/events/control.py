@@ -1,25 +1,14 @@
-"""Events about the log itself: its format, the next file, heartbeats, shutdown, lost events.
-
-FORMAT_DESCRIPTION is the first event of every file:
-
-    | 2 version (4) | 50 server version, NUL-padded | 4 created | 1 header size (19) |
-    | n post-header lengths, one per type code from 1 | 1 checksum algorithm | 4 CRC32 |
-
-The last five bytes are there whether or not the file has checksums. In a file with checksums every
-event ends with the CRC32 of all its bytes before it:
-
-    | 19 header | body | 4 CRC32 |
+"""Events about the log itself: its format, checksums, the next file, heartbeats, lost events.
 
 Source: mysql-server, libs/mysql/binlog/event/control_events.h; codecs/binary.cpp for HEARTBEAT_V2;
-libs/mysql/binlog/event/binlog_event.h, Log_event_footer; mariadb, sql/log_event.h, and
-sql/log_event.cc, event_checksum_test.
+binlog_event.h, Log_event_footer; mariadb, sql/log_event.h, sql/log_event.cc, event_checksum_test.
 """
 
 from __future__ import annotations
 
 import re
 import zlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum
 
 from airflow_provider_binlog.binlog.buffer import Buffer
@@ -58,7 +47,13 @@ class ChecksumAlgorithm(IntEnum):
 
 @dataclass(frozen=True)
 class FormatDescription:
-    """How the events of one file read.
+    """FORMAT_DESCRIPTION, the first event of every file.
+
+        | 2 version (4) | 50 server version, NUL-padded | 4 created | 1 header size (19) |
+        | n post-header lengths, one per type code from 1 | 1 checksum algorithm | 4 CRC32 |
+
+    The last five bytes are there whether or not the file has checksums. In a file with checksums
+    every event ends with the CRC32 of all its bytes before it.
 
     Attributes:
         server_version: `9.7.4`, `10.11.19-MariaDB-log`: the server that wrote the file.
@@ -66,15 +61,12 @@ class FormatDescription:
             where a stream starts inside the file.
         checksum_algorithm: Of every other event of the file.
         post_header_lengths: Bytes of each type's post-header; that of type code 1 comes first.
-        follows_start: Whether the file is the first one after the server's start; not known where a
-            stream starts inside the file.
     """
 
     server_version: str
     created: int
     checksum_algorithm: ChecksumAlgorithm
     post_header_lengths: bytes
-    follows_start: bool = field(default=False, compare=False)
 
     @property
     def flavor(self) -> Flavor:
@@ -105,7 +97,7 @@ class FormatDescription:
     def split(self, type_code: int, body: bytes | memoryview) -> tuple[Buffer, Buffer]:
         """Return the post-header of such an event's body, and what follows it.
 
-        A post-header that is longer than known has new fields at its end: read only the known ones.
+        A post-header that is longer than known has new fields at its end.
         """
         buffer = Buffer(body)
         fixed = Buffer(buffer.take(self.post_header_length(type_code)))
@@ -129,8 +121,7 @@ class FormatDescription:
                 "a binlog older than MySQL 5.0: read it through a newer replica", version=version
             )
         server_version = _server_version(buffer.take(_SERVER_VERSION_SIZE))
-        # When the server was started, else 0; also where a stream starts inside the file.
-        created = buffer.uint(4)
+        buffer.take(4)  # when the server was started, else 0; also where a stream starts inside
         header_size = buffer.uint(1)
         if header_size != HEADER_SIZE:
             raise FormatError("headers of another size than 19 bytes", header_size=header_size)
@@ -141,7 +132,7 @@ class FormatDescription:
             algorithm = ChecksumAlgorithm(code)
         except ValueError as error:
             raise FormatError("unknown checksum algorithm", algorithm=code) from error
-        return cls(server_version, header.timestamp, algorithm, lengths, created > 0)
+        return cls(server_version, header.timestamp, algorithm, lengths)
 
 
 def _server_version(field: memoryview) -> str:
@@ -161,11 +152,7 @@ _FLAGS_OFFSET = 17
 
 
 def body_of(event: bytes | memoryview, file_format: FormatDescription) -> memoryview:
-    """Return the body of an event, between its header and its checksum: a view.
-
-    Raises:
-        TruncatedError: The event is too small to hold both.
-    """
+    """Return the body of an event, between its header and its checksum: a view."""
     end = len(event) - file_format.checksum_size
     if end < HEADER_SIZE:
         raise TruncatedError("an event smaller than its header and checksum", size=len(event))
@@ -173,13 +160,7 @@ def body_of(event: bytes | memoryview, file_format: FormatDescription) -> memory
 
 
 def verify_checksum(event: bytes | memoryview, file_format: FormatDescription) -> None:
-    """Raise if the bytes of an event are not those that the server wrote.
-
-    A FORMAT_DESCRIPTION has a checksum in every file, the other events if the file has checksums.
-
-    Raises:
-        ChecksumError: The footer is not the CRC32 of the bytes before it.
-    """
+    """Raise a `ChecksumError` if the bytes of an event are not those that the server wrote."""
     header = EventHeader.parse(event)
     has_checksum = file_format.checksum_size or header.type == EventType.FORMAT_DESCRIPTION
     if has_checksum and not checksum_matches(event):
@@ -209,15 +190,9 @@ def checksum_matches(event: bytes | memoryview) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Rotate:
-    """ROTATE: the log continues in another file.
+    """ROTATE: the log continues at an offset in another file. `| 8 offset | file name |`.
 
     The last event of a file that was closed properly; artificial, the first event of a stream.
-
-        | 8 position | file name to the end |
-
-    Attributes:
-        file: Name without its folder.
-        offset: Of the first event there.
     """
 
     file: str
@@ -227,10 +202,7 @@ class Rotate:
     def parse(
         cls, body: bytes | memoryview, file_format: FormatDescription | None = None
     ) -> Rotate:
-        """Read the event's body.
-
-        The first ROTATE of a stream comes before any FORMAT_DESCRIPTION: none is needed.
-        """
+        """Read the event's body; the first ROTATE of a stream precedes any FORMAT_DESCRIPTION."""
         if file_format is None:
             fixed = rest = Buffer(body)
         else:
@@ -239,57 +211,28 @@ class Rotate:
         return cls(decode_identifier(rest.rest()), offset)
 
 
-_FIELD_END, _FIELD_FILE, _FIELD_POSITION = 0, 1, 2
+_HEARTBEAT_END, _HEARTBEAT_POSITION = 0, 2
 
 
-@dataclass(frozen=True, slots=True)
-class Heartbeat:
-    """HEARTBEAT: the server is alive and has nothing to send. Only in streams, never in files.
+def read_heartbeat_offset(body: bytes | memoryview, file_format: FormatDescription) -> int | None:
+    """Return the offset in its file that a HEARTBEAT_V2 says: the server has nothing to send.
 
-    Attributes:
-        file: The file that the server is sending.
-        offset: In that file; None in version 1, whose header has its lower 32 bits.
+    The body is `1 field | lenenc size | value`, up to field 0.
     """
-
-    file: str
-    offset: int | None
-
-    @classmethod
-    def parse(cls, body: bytes | memoryview, file_format: FormatDescription) -> Heartbeat:
-        """Read the body of HEARTBEAT: the file's name."""
-        _, rest = file_format.split(EventType.HEARTBEAT, body)
-        return cls(decode_identifier(rest.rest()), None)
-
-    @classmethod
-    def parse_v2(cls, body: bytes | memoryview, file_format: FormatDescription) -> Heartbeat:
-        """Read the body of HEARTBEAT_V2: `1 field | lenenc size | value`, up to field 0.
-
-        Raises:
-            FormatError: There is no end mark, or no file name.
-        """
-        _, rest = file_format.split(EventType.HEARTBEAT_V2, body)
-        file: str | None = None
-        offset: int | None = None
-        while (field := rest.uint(1)) != _FIELD_END:
-            value = Buffer(rest.lenenc_bytes())
-            if field == _FIELD_FILE:
-                file = decode_identifier(value.rest())
-            elif field == _FIELD_POSITION:
-                offset = value.lenenc()
-        if file is None:
-            raise FormatError("a heartbeat without a file name")
-        return cls(file, offset)
+    _, rest = file_format.split(EventType.HEARTBEAT_V2, body)
+    offset: int | None = None
+    while (field := rest.uint(1)) != _HEARTBEAT_END:
+        value = Buffer(rest.lenenc_bytes())
+        if field == _HEARTBEAT_POSITION:
+            offset = value.lenenc()
+    return offset
 
 
 @dataclass(frozen=True, slots=True)
 class Incident:
     """INCIDENT: changes are missing from the log, as the server knows.
 
-        | 2 number | 1 size + message |
-
-    Attributes:
-        number: 1 for lost events, the only one in use.
-        message: In the server's words.
+    | 2 number: 1 for lost events, the only one in use | 1 size + message |
     """
 
     number: int
@@ -302,20 +245,3 @@ class Incident:
         number = fixed.uint(2)
         message = rest.take(rest.uint(1)) if rest.remaining else memoryview(b"")
         return cls(number, str(message, "utf-8", "replace"))
-
-
-@dataclass(frozen=True, slots=True)
-class BinlogCheckpoint:
-    """BINLOG_CHECKPOINT: crash recovery of the server needs no file before this one.
-
-    Attributes:
-        file: `| 4 size | name |`.
-    """
-
-    file: str
-
-    @classmethod
-    def parse(cls, body: bytes | memoryview, file_format: FormatDescription) -> BinlogCheckpoint:
-        """Read the event's body."""
-        fixed, rest = file_format.split(EventType.BINLOG_CHECKPOINT, body)
-        return cls(decode_identifier(rest.take(fixed.uint(4))))

@@ -6,8 +6,9 @@ mariadb, sql/log_event.cc, Query_log_event.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any, NamedTuple
 
 from airflow_provider_binlog.binlog.buffer import Buffer
 from airflow_provider_binlog.binlog.charsets import (
@@ -16,22 +17,15 @@ from airflow_provider_binlog.binlog.charsets import (
     decode_identifier,
     decode_text,
 )
+from airflow_provider_binlog.binlog.events.control import FormatDescription
 from airflow_provider_binlog.binlog.header import EventType
 from airflow_provider_binlog.errors import UnsupportedError
+from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.sql.lexer import Session
-
-if TYPE_CHECKING:
-    from airflow_provider_binlog.binlog.events.control import FormatDescription
-    from airflow_provider_binlog.position import Flavor
 
 _FLAGS2 = 0
 _EXPLICIT_TIMESTAMPS_FLAG = 1 << 24  # of MariaDB; unset, too, by servers that do not log it
-_SQL_MODE = 1
 _CHARSET = 4  # client, connection, server
-_TIME_ZONE = 5
-_MICROSECONDS = (13, 128)  # MySQL's, and MariaDB's HRNOW
-_EXPLICIT_TIMESTAMPS = 16
-_DDL_XID = 17
 _FIXED_STATUS_SIZE = {
     3: 4,  # AUTO_INCREMENT
     7: 2,  # LC_TIME_NAMES
@@ -49,7 +43,6 @@ _SIZED_STATUS = {
     6: 0,  # CATALOG_NZ
 }
 _INVOKER = 11
-_UPDATED_DATABASES = 12
 _TOO_MANY_DATABASES = 254  # then no names follow
 _GTID_FLAGS3 = 130
 _GTID_FLAGS3_ALTER = 0x04 | 0x08  # a sequence number follows
@@ -63,23 +56,20 @@ class Query:
         | 4 thread id | 4 seconds | 1 size of database | 2 error | 2 size of status variables |
         | status variables | database + NUL | statement to the end |
 
+    None stands for what the event does not say.
+
     Attributes:
         thread_id: The session's connection id.
         database: The session's default database.
         error: The error code that the statement ended with on the server.
-        client_collation: Of the statement's text; None where the event does not say.
-        sql: The statement.
-        sql_mode: The session's, as bits; None where the event does not say.
+        client_collation, connection_collation: Of the statement's text, and of string literals.
+        sql_mode: The session's, as bits.
         ddl_xid: The number of the transaction that a DDL statement of MySQL was.
-        explicit_timestamps: `explicit_defaults_for_timestamp`; None where the event does not say.
-        connection_collation: Of string literals; None where the event does not say.
+        explicit_timestamps: `explicit_defaults_for_timestamp`.
         databases: Those of all tables that it reads or changes, by triggers and functions, too;
-            None where the event does not say, as on MariaDB, and where foreign keys may add others.
-        microseconds: When the statement started, after full seconds; None where the event does not
-            say.
-        time_zone: The session's; None where the event does not say.
-        seconds: When the statement started, since 1970, by the event's header; None where that was
-            not read.
+            None also where foreign keys may add others.
+        microseconds: When the statement started, after full seconds.
+        seconds: When it started, since 1970, by the event's header; None where that was not read.
         used_temporary: Whether it used a temporary table, or an earlier statement of the same
             stored procedure did, by the event's header.
     """
@@ -87,8 +77,8 @@ class Query:
     thread_id: int
     database: str
     error: int
-    client_collation: int | None
     sql: str
+    client_collation: int | None = None
     sql_mode: int | None = None
     ddl_xid: int | None = None
     explicit_timestamps: bool | None = None
@@ -125,72 +115,29 @@ class Query:
         fixed.take(4)
         database_size = fixed.uint(1)
         error = fixed.uint(2)
-        status = rest.take(fixed.uint(2))
+        status = _read_status(Buffer(rest.take(fixed.uint(2))))
         database = decode_identifier(rest.terminated(database_size))
-        read = _read_status(Buffer(status))
-        sql = _decode_sql(rest.rest(), read.client_collation)
-        return cls(
-            thread_id,
-            database,
-            error,
-            read.client_collation,
-            sql,
-            read.sql_mode,
-            read.ddl_xid,
-            read.explicit_timestamps,
-            read.connection_collation,
-            read.databases,
-            read.microseconds,
-            read.time_zone,
-        )
+        sql = _decode_sql(rest.rest(), status.get("client_collation"))
+        return cls(thread_id, database, error, sql, **status)
 
 
-@dataclass(slots=True)
-class _Status:
-    """The status variables that are read; None where there is none."""
-
-    client_collation: int | None = None
-    connection_collation: int | None = None
-    sql_mode: int | None = None
-    ddl_xid: int | None = None
-    explicit_timestamps: bool | None = None
-    databases: tuple[str, ...] | None = None
-    microseconds: int | None = None
-    time_zone: str | None = None
-
-
-def _read_status(status: Buffer) -> _Status:
-    read = _Status()
+def _read_status(status: Buffer) -> dict[str, Any]:
+    """Return the status variables that are attributes of `Query`."""
+    read: dict[str, Any] = {}
     while status.remaining:
         code = status.uint(1)
         if code == _FLAGS2:
-            read.explicit_timestamps = bool(status.uint(4) & _EXPLICIT_TIMESTAMPS_FLAG) or None
+            read["explicit_timestamps"] = bool(status.uint(4) & _EXPLICIT_TIMESTAMPS_FLAG) or None
         elif code == _CHARSET:
-            read.client_collation = status.uint(2)
-            read.connection_collation = status.uint(2)
+            read["client_collation"] = status.uint(2)
+            read["connection_collation"] = status.uint(2)
             status.take(2)
-        elif code == _SQL_MODE:
-            read.sql_mode = status.uint(8)
-        elif code == _EXPLICIT_TIMESTAMPS:
-            read.explicit_timestamps = bool(status.uint(1))
-        elif code == _UPDATED_DATABASES:
-            read.databases = _read_databases(status)
-        elif code == _DDL_XID:
-            read.ddl_xid = status.uint(8)
-        elif not (_read_time(read, status, code) or _skip(status, code)):
+        elif code in _READERS:
+            name, read_value = _READERS[code]
+            read[name] = read_value(status)
+        elif not _skip(status, code):
             break
     return read
-
-
-def _read_time(read: _Status, status: Buffer, code: int) -> bool:
-    """Read one status variable if it is about the time; return whether it is."""
-    if code in _MICROSECONDS:
-        read.microseconds = status.uint(3)
-    elif code == _TIME_ZONE:
-        read.time_zone = bytes(status.take(status.uint(1))).decode("ascii", "replace")
-    else:
-        return False
-    return True
 
 
 def _skip(status: Buffer, code: int) -> bool:
@@ -221,6 +168,18 @@ def _read_databases(status: Buffer) -> tuple[str, ...] | None:
     return tuple(map(decode_identifier, names)) if names and all(names) else None
 
 
+_READERS: dict[int, tuple[str, Callable[[Buffer], Any]]] = {
+    1: ("sql_mode", lambda status: status.uint(8)),
+    5: ("time_zone", lambda status: str(status.take(status.uint(1)), "ascii", "replace")),
+    12: ("databases", _read_databases),
+    13: ("microseconds", lambda status: status.uint(3)),
+    16: ("explicit_timestamps", lambda status: bool(status.uint(1))),
+    17: ("ddl_xid", lambda status: status.uint(8)),
+    128: ("microseconds", lambda status: status.uint(3)),  # MariaDB's HRNOW
+}
+"""Status variable -> attribute of `Query`, and what reads it."""
+
+
 def _charset_or_none(collation: int | None) -> str | None:
     try:
         return None if collation is None else charset_of(collation)
@@ -233,76 +192,25 @@ def _decode_sql(text: memoryview, collation: int | None) -> str:
     return decode_text(text, "utf8mb4" if charset == BINARY else charset, errors="replace")
 
 
-@dataclass(frozen=True, slots=True)
-class Xid:
-    """XID: the transaction is committed. `| 8 number |`."""
-
-    number: int
-
-    @classmethod
-    def parse(cls, body: bytes | memoryview, file_format: FormatDescription) -> Xid:
-        """Read the event's body."""
-        buffer = Buffer(body)
-        buffer.take(file_format.post_header_length(EventType.XID))
-        return cls(buffer.uint(8))
-
-
-@dataclass(frozen=True, slots=True)
-class XaPrepare:
+class XaPrepare(NamedTuple):
     """XA_PREPARE: the transaction is prepared, and committed or rolled back later by its name.
 
         | 1 one phase | 4 format | 4 size of gtrid | 4 size of bqual | gtrid | bqual |
 
     Attributes:
         one_phase: The transaction was committed at once instead: `XA COMMIT ... ONE PHASE`.
-        format_id, gtrid, bqual: The name that the session gave it.
+        xid: The name as `XA COMMIT` of the log writes it: `X'61',X'62',1`.
     """
 
     one_phase: bool
-    format_id: int
-    gtrid: bytes
-    bqual: bytes
-
-    @property
-    def xid(self) -> str:
-        """The name as `XA COMMIT` of the log writes it: `X'61',X'62',1`."""
-        return f"X'{self.gtrid.hex()}',X'{self.bqual.hex()}',{self.format_id}"
+    xid: str
 
     @classmethod
-    def parse(cls, body: bytes | memoryview, file_format: FormatDescription) -> XaPrepare:  # noqa: ARG003
+    def parse(cls, body: bytes | memoryview) -> XaPrepare:
         """Read the event's body: it has no post-header, whatever the FORMAT_DESCRIPTION says."""
         buffer = Buffer(body)
         one_phase = bool(buffer.uint(1))
         format_id = buffer.sint(4)
         gtrid_size, bqual_size = buffer.uint(4), buffer.uint(4)
-        gtrid, bqual = bytes(buffer.take(gtrid_size)), bytes(buffer.take(bqual_size))
-        return cls(one_phase, format_id, gtrid, bqual)
-
-
-@dataclass(frozen=True, slots=True)
-class RowsQuery:
-    """ROWS_QUERY of MySQL, ANNOTATE_ROWS of MariaDB: the statement that changed the next rows.
-
-    Attributes:
-        text: In the session's character set, which the event does not name.
-    """
-
-    text: bytes
-
-    @property
-    def sql(self) -> str:
-        """The statement read as UTF-8, with U+FFFD for every invalid byte."""
-        return self.text.decode("utf-8", "replace")
-
-    @classmethod
-    def parse(cls, body: bytes | memoryview, file_format: FormatDescription) -> RowsQuery:
-        """Read the body of ROWS_QUERY: a byte without meaning, then the statement."""
-        _, rest = file_format.split(EventType.ROWS_QUERY, body)
-        rest.take(1)
-        return cls(bytes(rest.rest()))
-
-    @classmethod
-    def parse_annotate(cls, body: bytes | memoryview, file_format: FormatDescription) -> RowsQuery:
-        """Read the body of ANNOTATE_ROWS: the statement."""
-        _, rest = file_format.split(EventType.ANNOTATE_ROWS, body)
-        return cls(bytes(rest.rest()))
+        gtrid, bqual = buffer.take(gtrid_size), buffer.take(bqual_size)
+        return cls(one_phase, f"X'{gtrid.hex()}',X'{bqual.hex()}',{format_id}")

@@ -1,14 +1,5 @@
 """TABLE_MAP: the table that the following rows events change, as it was when they were logged.
 
-    | 6 table id | 2 flags |
-    | lenenc + database + NUL | lenenc + table + NUL | lenenc n columns | n type codes |
-    | lenenc size + metadata, by column | (n + 7) / 8 bytes of nullable bits |
-    | optional metadata: 1 field | lenenc size | value, in any order |
-
-Every value of the optional metadata counts only the columns that it is about: the numeric ones, the
-ones with a character set, the ENUMs. Which those are depends on the real types alone, and on the
-family: see `column_types.py`. Unknown fields are skipped.
-
 Source: mysql-server, libs/mysql/binlog/event/rows_event.{h,cpp}, Table_map_event and
 Optional_metadata_fields; sql/log_event.cc, is_character_type; mariadb,
 sql/log_event_server.cc, Table_map_log_event::init_metadata_fields.
@@ -18,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from airflow_provider_binlog.binlog.buffer import Buffer
 from airflow_provider_binlog.binlog.charsets import decode_identifier
@@ -33,16 +24,11 @@ from airflow_provider_binlog.binlog.column_types import (
     string_bytes_max,
     types_with,
 )
+from airflow_provider_binlog.binlog.events.control import FormatDescription
 from airflow_provider_binlog.binlog.header import EventType
-from airflow_provider_binlog.errors import FormatError
+from airflow_provider_binlog.errors import FormatError, UnsupportedError
 from airflow_provider_binlog.position import Flavor
-
-if TYPE_CHECKING:
-    from airflow_provider_binlog.binlog.events.control import FormatDescription
-    from airflow_provider_binlog.schema import Default
-
-GENERATED_INVISIBLE_PRIMARY_KEY = 0x0004
-"""Flag of MySQL: the first column is a generated invisible primary key (GIPK)."""
+from airflow_provider_binlog.schema import Default
 
 # MariaDB keeps a unique key on long columns as an index on a hash of them.
 _HASH = re.compile(r"DB_ROW_HASH_[0-9]+")
@@ -53,10 +39,8 @@ class TableMapColumn:
     """One column. What the server did not log is None: see `binlog_row_metadata`.
 
     Attributes:
-        type_code: As it stands in the event; STRING for ENUM and SET.
+        type_code: As it stands in the event; STRING for ENUM and SET, as `real_type` says.
         metadata: The type's bytes of metadata, none to two.
-        real_type: The type code, or that of ENUM or SET where `type_code` is STRING.
-        nullable: Whether it may hold NULL.
         unsigned: Of numeric columns, YEAR included.
         collation: Collation id of text, ENUM and SET columns; 63 is binary.
         name: Logged under `binlog_row_metadata=FULL`, as are ENUM and SET values and visibility.
@@ -67,8 +51,6 @@ class TableMapColumn:
         data_type: `uuid`, `inet4`, `inet6` or `vector` for a type of MariaDB that the log writes
             as another one. It comes from information_schema, as do the attributes below.
         datetime_precision: Digits of a fraction of a second of an old TIME, DATETIME or TIMESTAMP.
-        generated: Whether its values are computed from other columns.
-        auto_increment: Whether the server numbers its values.
         primary: Whether it is in a primary key, and not in a unique key in its place.
         default: What an insert stores in it that does not name it.
     """
@@ -141,9 +123,16 @@ class TableMapColumn:
 class TableMap:
     """The columns of a table.
 
+        | 6 table id | 2 flags |
+        | lenenc + database + NUL | lenenc + table + NUL | lenenc n columns | n type codes |
+        | lenenc size + metadata, by column | (n + 7) / 8 bytes of nullable bits |
+        | optional metadata: 1 field | lenenc size | value, in any order |
+
+    A value of the optional metadata counts only the columns that it is about, which depend on the
+    real types and the family: see `column_types.py`. Unknown fields are skipped.
+
     Attributes:
         table_id: By which the following rows events name the table; without meaning elsewhere.
-        flags: See `GENERATED_INVISIBLE_PRIMARY_KEY`.
         database, table: Names as the server has them.
         columns: In the table's order; hidden columns are never among them. Tables of the same
             columns share them.
@@ -173,35 +162,22 @@ class TableMap:
         return all(column.name is not None for column in self.columns)
 
     @classmethod
-    def parse_name(
-        cls, body: bytes | memoryview, file_format: FormatDescription, *, refused: str
-    ) -> TableMap:
-        """Read the table's name alone, where `parse` is `refused`.
+    def parse(cls, body: bytes | memoryview, file_format: FormatDescription) -> TableMap:
+        """Read the event's body; of a table with a column of an unknown type the name alone.
 
         Raises:
-            FormatError: The body is too short.
+            FormatError: Counts or sizes in the body contradict each other.
         """
         fixed, buffer = file_format.split(EventType.TABLE_MAP, body)
         table_id, flags = fixed.uint(6), fixed.uint(2)
         database = decode_identifier(buffer.terminated(buffer.lenenc()))
         table = decode_identifier(buffer.terminated(buffer.lenenc()))
-        return cls(table_id, flags, database, table, (), None, refused)
-
-    @classmethod
-    def parse(cls, body: bytes | memoryview, file_format: FormatDescription) -> TableMap:
-        """Read the event's body.
-
-        Raises:
-            FormatError: Counts or sizes in the body contradict each other.
-            UnsupportedError: A column's type is unknown.
-        """
-        fixed, buffer = file_format.split(EventType.TABLE_MAP, body)
-        table_id = fixed.uint(6)
-        flags = fixed.uint(2)
-        database = decode_identifier(buffer.terminated(buffer.lenenc()))
-        table = decode_identifier(buffer.terminated(buffer.lenenc()))
-        columns, primary_key = _parse_columns(bytes(buffer.rest()), file_format.flavor)
-        hidden = _count_hidden(columns) if file_format.flavor is Flavor.MARIADB else 0
+        flavor = file_format.flavor
+        try:
+            columns, primary_key = _parse_columns(bytes(buffer.rest()), flavor)
+        except UnsupportedError as error:
+            return cls(table_id, flags, database, table, (), None, str(error))
+        hidden = _count_hidden(columns) if flavor is Flavor.MARIADB else 0
         shown = columns[: len(columns) - hidden]
         return cls(table_id, flags, database, table, shown, primary_key, hidden=hidden)
 
@@ -209,11 +185,9 @@ class TableMap:
 @lru_cache(maxsize=64)
 def _parse_columns(
     described: bytes, flavor: Flavor
-) -> tuple[tuple[TableMapColumn, ...], tuple[tuple[int, int], ...] | None]:
-    """Return the columns and the primary key from what stands after the table's name.
-
-    Kept, because many a server has thousands of tables of the same columns.
-    """
+) -> tuple[tuple[TableMapColumn, ...], _Key | None]:
+    """Return the columns and the primary key from what stands after the table's name."""
+    # Cached, because many a server has thousands of tables of the same columns.
     buffer = Buffer(described)
     type_codes = bytes(buffer.lenenc_bytes())
     metadata = _split_metadata(type_codes, buffer.lenenc_bytes())
@@ -227,11 +201,9 @@ def _parse_columns(
         )
         for index, (code, meta) in enumerate(zip(type_codes, metadata, strict=True))
     ]
-    optional = OptionalMetadata.parse(buffer, [c.real_type for c in columns], flavor)
-    described_columns = tuple(
-        replace(column, **optional.column(index)) for index, column in enumerate(columns)
-    )
-    return described_columns, optional.primary_key
+    attributes, primary_key = _parse_optional(buffer, [c.real_type for c in columns], flavor)
+    described_columns = zip(columns, attributes, strict=True)
+    return tuple(replace(column, **logged) for column, logged in described_columns), primary_key
 
 
 def _count_hidden(columns: Sequence[TableMapColumn]) -> int:
@@ -246,7 +218,6 @@ def _count_hidden(columns: Sequence[TableMapColumn]) -> int:
 
 
 def _split_metadata(type_codes: bytes, metadata: memoryview) -> list[bytes]:
-    """Return each column's metadata."""
     buffer = Buffer(metadata)
     parts = [bytes(buffer.take(metadata_width(code))) for code in type_codes]
     if buffer.remaining:
@@ -255,54 +226,38 @@ def _split_metadata(type_codes: bytes, metadata: memoryview) -> list[bytes]:
 
 
 _Reader = Callable[[Buffer, list[int]], dict[int, Any]]
+_Key = tuple[tuple[int, int], ...]
 
 
-@dataclass
-class OptionalMetadata:
-    """The metadata that was logged, by attribute of `TableMapColumn` and column index.
-
-    Attributes:
-        values: `values["unsigned"][3]` is the value for the fourth column.
-        primary_key: As in `TableMap`.
-    """
-
-    values: dict[str, dict[int, Any]] = field(default_factory=dict)
-    primary_key: tuple[tuple[int, int], ...] | None = None
-
-    def column(self, index: int) -> dict[str, Any]:
-        """Return one column's attributes, those left out that were not logged."""
-        return {name: column[index] for name, column in self.values.items() if index in column}
-
-    @classmethod
-    def parse(cls, buffer: Buffer, real_types: Sequence[int], flavor: Flavor) -> OptionalMetadata:
-        """Read the fields to the end of `buffer`.
-
-        Raises:
-            FormatError: A field does not fit the columns.
-        """
-        metadata = cls()
-        while buffer.remaining:
-            code, value = buffer.uint(1), Buffer(buffer.lenenc_bytes())
-            if code in _KEYS:
-                metadata.primary_key = _key(value, len(real_types), prefixes=_KEYS[code])
-            elif code in _PER_COLUMN:
-                name, read = _PER_COLUMN[code]
-                types = None if code in _OF_ALL else types_with(MetadataField(code), flavor)
-                indexes = [i for i, kind in enumerate(real_types) if types is None or kind in types]
-                metadata.values.setdefault(name, {}).update(read(value, indexes))
-            else:
-                continue
-            if value.remaining:
-                raise FormatError(
-                    "optional metadata for more columns than there are",
-                    field=MetadataField(code).name,
-                    left=value.remaining,
-                )
-        return metadata
+def _parse_optional(
+    buffer: Buffer, real_types: Sequence[int], flavor: Flavor
+) -> tuple[list[dict[str, Any]], _Key | None]:
+    """Return the attributes of each column that were logged, and the primary key."""
+    attributes: list[dict[str, Any]] = [{} for _ in real_types]
+    primary_key = None
+    while buffer.remaining:
+        code, value = buffer.uint(1), Buffer(buffer.lenenc_bytes())
+        if code in _KEYS:
+            primary_key = _key(value, len(real_types), prefixes=_KEYS[code])
+        elif code in _PER_COLUMN:
+            name, read = _PER_COLUMN[code]
+            types = None if code in _OF_ALL else types_with(MetadataField(code), flavor)
+            indexes = [i for i, kind in enumerate(real_types) if types is None or kind in types]
+            for index, attribute in read(value, indexes).items():
+                attributes[index][name] = attribute
+        else:
+            continue
+        if value.remaining:
+            raise FormatError(
+                "optional metadata for more columns than there are",
+                field=MetadataField(code).name,
+                left=value.remaining,
+            )
+    return attributes, primary_key
 
 
 def _bits(value: Buffer, indexes: list[int]) -> dict[int, bool]:
-    """Read one bit per column, the highest of each byte first."""
+    """Read a bit of each column, the highest of each byte first."""
     octets = value.take((len(indexes) + 7) // 8)
     return {
         column: bool(octets[number >> 3] << (number & 7) & 0x80)
@@ -311,7 +266,6 @@ def _bits(value: Buffer, indexes: list[int]) -> dict[int, bool]:
 
 
 def _one_per_column(read: Callable[[Buffer], Any]) -> _Reader:
-    """Read one value per column."""
     return lambda value, indexes: {column: read(value) for column in indexes}
 
 
@@ -339,7 +293,7 @@ def _strings(value: Buffer) -> tuple[bytes, ...]:
     return tuple(bytes(value.lenenc_bytes()) for _ in range(count))
 
 
-def _key(value: Buffer, column_count: int, *, prefixes: bool) -> tuple[tuple[int, int], ...]:
+def _key(value: Buffer, column_count: int, *, prefixes: bool) -> _Key:
     key = []
     while value.remaining:
         column = value.lenenc()

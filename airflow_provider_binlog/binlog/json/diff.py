@@ -1,10 +1,4 @@
-"""What an update changed in a JSON document, and how it is applied to the document before.
-
-    diff: | op | lenenc n | path, n bytes | unless REMOVE: lenenc n | binary JSON, n bytes |
-
-A session with `binlog_row_value_options=PARTIAL_JSON` logs such diffs in place of a document, one
-after another, each for the document that those before it made. A path is written as in SQL:
-`$.b[1]`, `$."a b".c`.
+"""Partial updates of JSON documents: `binlog_row_value_options=PARTIAL_JSON`.
 
 Source: mysql-server, sql-common/json_diff.cc, Json_diff::write_to_binary and apply_json_diff;
 json_path.cc, Json_path_leg::to_string.
@@ -14,8 +8,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator, Sequence
 from enum import IntEnum
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from airflow_provider_binlog.binlog.buffer import Buffer
 from airflow_provider_binlog.binlog.json.document import (
@@ -28,12 +23,9 @@ from airflow_provider_binlog.binlog.json.document import (
 )
 from airflow_provider_binlog.errors import FormatError
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
 
 class DiffOperation(IntEnum):
-    """What a diff does at its path."""
+    """The operation of a diff at its path."""
 
     REPLACE = 0
     """Put another value in the place of the one there."""
@@ -58,7 +50,9 @@ _LEG = re.compile(
 
 
 def apply_diffs(document: bytes, diffs: bytes) -> bytes:
-    """Return the document after some diffs, without diffs the same document.
+    """Return the document after some diffs, each for the document that those before it made.
+
+        diff: | op | lenenc n | path, n bytes | unless REMOVE: lenenc n | binary JSON, n bytes |
 
     Raises:
         FormatError: The diffs break the format, or do not fit the document.
@@ -107,16 +101,12 @@ def _open(node: Node) -> Node:
 
 
 def _descend(parent: Node, leg: Leg) -> Node:
-    """Return the value one leg further, opened in place.
-
-    Raises:
-        FormatError: There is nothing.
-    """
+    """Return the value one leg further, opened in place."""
     try:
-        found: Node = parent[leg]  # type: ignore[index]  # what does not fit raises
+        node: Node = parent[leg]  # type: ignore[index]  # what does not fit raises
     except (LookupError, TypeError) as error:
         raise FormatError("the path of a JSON diff does not exist in its document") from error
-    parent[leg] = opened = _open(found)  # type: ignore[index]  # as it was found
+    parent[leg] = opened = _open(node)  # type: ignore[index]  # as above
     return opened
 
 
@@ -146,7 +136,7 @@ def _change_element(
 
 
 def parse_path(path: bytes) -> tuple[Leg, ...]:
-    """Return the legs of a path: `$.a[0]` has two.
+    """Return the legs of a path as in SQL: `$.b[1]`, `$."a b".c`.
 
     Raises:
         FormatError: The path leads to no single place below the root.
@@ -167,15 +157,15 @@ def _legs(text: str) -> Iterator[Leg]:
     if not text.startswith("$"):
         raise ValueError(text)
     while at < len(text):
-        found = _LEG.match(text, at)
-        if found is None:
+        match = _LEG.match(text, at)
+        if match is None:
             raise ValueError(text)
-        at = found.end()
-        if found["index"]:
-            yield int(found["index"])
-        elif found["quoted"]:
-            yield str(json.loads(found["quoted"], strict=False)).encode()
-        elif found["plain"]:
-            yield found["plain"].encode()
+        at = match.end()
+        if match["index"]:
+            yield int(match["index"])
+        elif match["quoted"]:
+            yield str(json.loads(match["quoted"], strict=False)).encode()
+        elif match["plain"]:
+            yield match["plain"].encode()
         else:
-            yield -1 - int(found["from_last"] or 0)
+            yield -1 - int(match["from_last"] or 0)

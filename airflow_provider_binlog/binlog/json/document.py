@@ -1,42 +1,43 @@
 """MySQL's binary JSON, in which columns of type JSON are logged: read, written, and as text.
 
-    document: | type | value |
-    object:   | n count | n size | keys: n offset, 2 size | values: type, n slot | keys, values |
-    array:    | n count | n size | values: type, n slot | values |
-
-`n` is 2 bytes in the small form of a container and 4 in the large one. A slot holds a short value
-itself, else the value's offset; offsets count from the container's start, after its type. A
-document updated in place has unused bytes between its values. A column that was given NULL, and may
-not hold it, has a document of no bytes, which is `null`.
-
 A value is kept in binary, a container whole, until it is opened: what is not opened costs nothing
 and is written back unchanged.
 
-Source: mysql-server, sql-common/json_binary.h and json_binary.cc.
+Source: mysql-server, sql-common/json_binary.h and json_binary.cc; for the text, json_dom.cc,
+wrapper_to_string; strings/dtoa.cc, my_gcvt; strings/decimal.cc, bin2decimal; sql-common/my_time.cc.
 """
 
 from __future__ import annotations
 
+import base64
+import struct
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from enum import IntEnum
 from io import BytesIO
-from typing import TYPE_CHECKING, TypeAlias
+from json.encoder import encode_basestring
+from math import isfinite
+from typing import TypeAlias
 
-from airflow_provider_binlog.binlog.json.scalars import (
-    double_text,
-    opaque_text,
-    quote,
-    string_text,
-    variable_size,
-)
+from airflow_provider_binlog.binlog.buffer import Buffer
+from airflow_provider_binlog.binlog.column_types import ColumnType
 from airflow_provider_binlog.errors import FormatError, TruncatedError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
 
 
 class JsonType(IntEnum):
-    """The type of a value in binary JSON."""
+    """The type of a value in binary JSON.
+
+        root:    | type | value |
+        object:  | n count | n size | keys: n offset, 2 size | values: type, n slot | keys, values |
+        array:   | n count | n size | values: type, n slot | values |
+        string:  | length, 7 bits a byte, the low ones first, the top bit: more follow | UTF-8 |
+        opaque:  | SQL type | length as of a string | bytes |
+
+    `n` is 2 bytes in the small form of a container and 4 in the large one. A slot holds a short
+    value itself, else the value's offset from the container's start, after its type. A document
+    updated in place has unused bytes between its values.
+    """
 
     SMALL_OBJECT = 0x00
     LARGE_OBJECT = 0x01
@@ -78,6 +79,15 @@ _SMALL_SIZE_MAX = 0xFFFF
 _LARGE_SIZE_MAX = 0xFFFFFFFF
 KEY_SIZE_MAX = 0xFFFF
 
+STRING_SIZE_BYTES_MAX = 5
+"""Most bytes of the length of a string."""
+
+_DATE_AND_TIME = (ColumnType.DATETIME, ColumnType.TIMESTAMP)
+_DECIMAL_GROUP_BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
+_BASE64_LINE = 76
+_MICROSECONDS = 1_000_000
+# In between, Python and MySQL print a double alike.
+_SAME_MIN, _SAME_MAX = 1e-4, 1e15
 
 _SHORT = frozenset({JsonType.LITERAL, JsonType.INT16, JsonType.UINT16})
 INLINED: dict[int, frozenset[int]] = {
@@ -108,10 +118,10 @@ def read(document: bytes | memoryview) -> Value:
     """Return a document's value, a view.
 
     Raises:
-        FormatError: The document has no known type, or bytes follow its value.
+        FormatError: The document has no known type.
         TruncatedError: The document ends inside the value.
     """
-    if not document:
+    if not document:  # of a column that was given NULL, and may not hold it
         return Value(JsonType.LITERAL, b"\0")
     data = memoryview(document)[1:]
     return Value(document[0], data[: _size(document[0], data)])
@@ -204,18 +214,11 @@ def _size(type_code: int, data: memoryview) -> int:
     return size
 
 
-def _check_depth(depth: int) -> None:
-    if depth > DEPTH_MAX:
-        raise FormatError("a JSON document is too deep", depth_max=DEPTH_MAX)
-
-
 # ------------------------------------------------------------------- text
 
 
 def to_text(document: bytes | memoryview) -> bytes:
     """Return a document as SELECT prints it, in UTF-8.
-
-    What it takes besides is a few bytes per level, whatever the document's size.
 
     Raises:
         FormatError: The document breaks the format.
@@ -229,7 +232,8 @@ def _print(value: Value, depth: int, write: Callable[[bytes], object]) -> None:
     if value.type not in CONTAINERS:
         write(_SCALARS[value.type](memoryview(value.data)))
         return
-    _check_depth(depth)
+    if depth > DEPTH_MAX:
+        raise FormatError("a JSON document is too deep", depth_max=DEPTH_MAX)
     is_object = value.type in OBJECTS
     separator = b"{" if is_object else b"["
     empty = True
@@ -243,6 +247,133 @@ def _print(value: Value, depth: int, write: Callable[[bytes], object]) -> None:
     if empty:
         write(separator)
     write(b"}" if is_object else b"]")
+
+
+def variable_size(data: memoryview) -> tuple[int, int]:
+    """Return a length, and how many bytes it takes itself."""
+    size = 0
+    for index, octet in enumerate(data[:STRING_SIZE_BYTES_MAX]):
+        size |= (octet & 0x7F) << 7 * index
+        if octet < 0x80:
+            return size, index + 1
+    if len(data) < STRING_SIZE_BYTES_MAX:
+        raise TruncatedError("a JSON value ends early", left=len(data))
+    raise FormatError("not the length of a JSON value")
+
+
+def quote(text: memoryview) -> bytes:
+    """Return text between quotes, with `"`, backslashes and control characters escaped."""
+    try:
+        return encode_basestring(str(text, "utf-8")).encode()
+    except UnicodeDecodeError as error:
+        raise FormatError("text of a JSON document is not UTF-8") from error
+
+
+def string_text(data: memoryview) -> bytes:
+    """Return a string's text."""
+    size, begin = variable_size(data)
+    return quote(data[begin : begin + size])
+
+
+def double_text(data: memoryview) -> bytes:
+    """Return a DOUBLE's text: the fewest digits that distinguish it from its neighbours.
+
+    It has no exponent from 1e-15 up to 1e15, nor above where there are digits after the decimal
+    point; it always has a decimal point or an exponent.
+    """
+    (number,) = struct.unpack("<d", data)
+    if not isfinite(number):
+        raise FormatError("not a number in a JSON document", number=number)
+    if _SAME_MIN <= abs(number) < _SAME_MAX:
+        return repr(number).encode()
+    negative, digits, exponent = Decimal(repr(number)).as_tuple()
+    text = "".join(map(str, digits)).strip("0") or "0"
+    point = len(digits) + int(exponent) if number else 1
+    if -15 < point <= 15 or len(text) > point > 0:
+        whole, fraction = text[: max(point, 0)].ljust(point, "0"), text[max(point, 0) :]
+        shown = f"{whole or 0}.{fraction.rjust(len(fraction) - min(point, 0), '0') or 0}"
+    else:
+        shown = f"{text[0]}{'.' + text[1:] if text[1:] else ''}e{point - 1}"
+    return ("-" + shown if negative else shown).encode()
+
+
+def opaque_text(data: memoryview) -> bytes:
+    """Return the text of a value of another SQL type.
+
+    A DECIMAL is a number as it stands, a date or time has 6 digits of a second, and bytes are
+    printed as the server does it: `"base64:type15:AP8="`.
+    """
+    kind = data[0]
+    size, begin = variable_size(data[1:])
+    content = data[1 + begin : 1 + begin + size]
+    if kind == ColumnType.NEWDECIMAL:
+        return decimal_text(content)
+    if kind == ColumnType.DATE:
+        return b'"%s"' % _date_text(_packed(content) >> 41).encode()
+    if kind in _DATE_AND_TIME:
+        packed = _packed(content)
+        if packed < 0:
+            raise FormatError("not a date in a JSON document", packed=packed)
+        clock = _clock_text(packed & (1 << 41) - 1)
+        return b'"%s %s"' % (_date_text(packed >> 41).encode(), clock.encode())
+    if kind == ColumnType.TIME:
+        packed = _packed(content)
+        return b'"%s%s"' % (b"-" if packed < 0 else b"", _clock_text(abs(packed)).encode())
+    if kind == ColumnType.VAR_STRING:
+        return quote(content)
+    encoded = base64.b64encode(content)
+    lines = [encoded[at : at + _BASE64_LINE] for at in range(0, len(encoded), _BASE64_LINE)]
+    return b'"base64:type%d:%s"' % (kind, b"\\n".join(lines))
+
+
+def _packed(content: memoryview) -> int:
+    """Return a date or time as a number: | years and months, days 22 bits | 17 | 24 micros |."""
+    if len(content) != 8:
+        raise FormatError("not a date or time in a JSON document", size=len(content))
+    return int.from_bytes(content, "little", signed=True)
+
+
+def _date_text(packed: int) -> str:
+    """Return a date of | year * 13 + month | day 5 bits |."""
+    year, month = divmod(packed >> 5, 13)
+    if not 0 <= year <= 9999:
+        raise FormatError("not a date in a JSON document", year=year)
+    return f"{year:04}-{month:02}-{packed & 31:02}"
+
+
+def _clock_text(packed: int) -> str:
+    """Return a time of | hour 10 | minute 6 | second 6 | micros 24 bits |."""
+    clock, micros = packed >> 24, packed & 0xFFFFFF
+    if micros >= _MICROSECONDS or clock >> 22:
+        raise FormatError("not a time in a JSON document", packed=packed)
+    return f"{clock >> 12:02}:{clock >> 6 & 63:02}:{clock & 63:02}.{micros:06}"
+
+
+def decimal_text(content: memoryview) -> bytes:
+    """Return a DECIMAL: | precision | scale | groups of digits as in a DECIMAL column |."""
+    buffer = Buffer(content)
+    precision, scale = buffer.uint(1), buffer.uint(1)
+    if not (1 <= precision <= 65 and scale <= min(30, precision)):
+        raise FormatError("not a DECIMAL in a JSON document", precision=precision, scale=scale)
+    whole = precision - scale
+    groups = [whole % 9, *[9] * (whole // 9), *[9] * (scale // 9), scale % 9]
+    size = sum(_DECIMAL_GROUP_BYTES[count] for count in groups)
+    data = bytearray(buffer.take(size))
+    if buffer.remaining:
+        raise FormatError("not a DECIMAL in a JSON document", size=len(content))
+    negative = data[0] < 0x80
+    data[0] ^= 0x80
+    if negative:
+        data = bytearray(octet ^ 0xFF for octet in data)
+    parts, digits = Buffer(bytes(data)), ""
+    for count in groups:
+        group = int.from_bytes(parts.take(_DECIMAL_GROUP_BYTES[count]), "big")
+        if group >= 10**count:
+            raise FormatError("not a DECIMAL in a JSON document", group=group)
+        digits += f"{group:0{count}}" if count else ""
+    shown = digits[:whole].lstrip("0") or "0"
+    shown += "." + digits[whole:] if scale else ""
+    return ("-" + shown if negative else shown).encode()
 
 
 def _literal(data: memoryview) -> bytes:

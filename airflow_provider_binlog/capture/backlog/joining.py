@@ -5,29 +5,23 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from airflow_provider_binlog.capture.backlog.sub_ranges import find_result
+from airflow_provider_binlog.capture.backlog.sub_ranges import BacklogPlan, find_result
 from airflow_provider_binlog.changes import IMAGE
 from airflow_provider_binlog.errors import ConflictError, ManifestError
-from airflow_provider_binlog.schema import QuarantineTable
+from airflow_provider_binlog.manifest import Manifest, Part, Statement, TableChanges
+from airflow_provider_binlog.schema import QuarantineTable, Schema, TableId
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
+from airflow_provider_binlog.staging.object_store import ObjectStore
 from airflow_provider_binlog.staging.part_writer import write_part
 from airflow_provider_binlog.staging.paths import part_key
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from airflow_provider_binlog.capture.backlog.plan import BacklogPlan
-    from airflow_provider_binlog.manifest import Manifest, Part, Statement, TableChanges
-    from airflow_provider_binlog.schema import Schema, TableId
-    from airflow_provider_binlog.staging.object_store import ObjectStore
 
 _NAME_DIGITS = 12
 
@@ -52,22 +46,23 @@ def commit_backlog(plan: BacklogPlan, store: ObjectStore, *, created_by: str) ->
                 stop=committed.stop,
             )
         return committed
-    staged = [_load(plan, number, store) for number in range(len(plan.sub_ranges))]
+    staged = list(_load(plan, store))
     _check_chain(plan, staged)
     manifest = _join(_renumber_images(staged, plan.source_name, store), created_by)
     log.commit(manifest)
     return manifest
 
 
-def _load(plan: BacklogPlan, number: int, store: ObjectStore) -> Manifest:
-    staged = find_result(plan, number, store)
-    if staged is None:
-        raise ManifestError(
-            "a sub-range of the backlog is not staged: run its task again",
-            number=number,
-            start=plan.sub_ranges[number].start,
-        )
-    return staged
+def _load(plan: BacklogPlan, store: ObjectStore) -> Iterator[Manifest]:
+    for number, sub_range in enumerate(plan.sub_ranges):
+        staged = find_result(plan, number, store)
+        if staged is None:
+            raise ManifestError(
+                "a sub-range of the backlog is not staged: run its task again",
+                number=number,
+                start=sub_range.start,
+            )
+        yield staged
 
 
 def _check_chain(plan: BacklogPlan, staged: Sequence[Manifest]) -> None:
@@ -143,7 +138,6 @@ def _join(staged: Sequence[Manifest], created_by: str) -> Manifest:
 
 
 def _join_quarantined(entries: Sequence[TableChanges]) -> TableChanges:
-    """Return the joined entry of a table that is quarantined in a sub-range: without parts."""
     without = [
         replace(entry, parts=(), images=(), unrepresentable={}, invalid_text={})
         for entry in entries
@@ -167,7 +161,7 @@ def _join_table(entries: Sequence[TableChanges]) -> TableChanges:
         dropped=any(entry.dropped for entry in entries),
         schemas=tuple(schema for _, schema in sorted(schemas.items())),
         changed=any(entry.changed for entry in entries),
-        images=_images(entries),
+        images=tuple(dict.fromkeys(image for entry in entries for image in entry.images)),
         parts=tuple(parts),
         unrepresentable=_sum(entry.unrepresentable for entry in entries),
         invalid_text=_sum(entry.invalid_text for entry in entries),
@@ -179,14 +173,6 @@ def _sum(counts: Iterable[dict[str, int]]) -> dict[str, int]:
     for count in counts:
         total.update(count)
     return dict(sorted(total.items()))
-
-
-# ------------------------------------------------------------------- the numbers of row images
-
-
-def _images(entries: Iterable[TableChanges]) -> tuple[tuple[int, ...], ...]:
-    """Return the sets of fields in the rows of a table, by their numbers in the whole range."""
-    return tuple(dict.fromkeys(image for entry in entries for image in entry.images))
 
 
 def _renumber_images(

@@ -1,60 +1,289 @@
-"""Divide a range into sub-ranges by reading it once, and stage one sub-range.
+"""The plan of a backlog: its sub-ranges, what each of them starts with, and how one is staged.
 
-The plan decodes no rows. A sub-range is staged as parts and a manifest that is not committed.
+    <source>/backlogs/0000000000000042-9f86d081884c/plan.json
+
+The range is read once to plan it, without decoding its rows. A sub-range starts at the beginning of
+a binlog file, where no transaction is open. What it has from the log before it is in the plan: the
+tables and their schemas, the XA transactions in doubt, the executed GTIDs; and of the whole range
+its DDL statements, and the tables of information_schema that its rows need. The sub-ranges do not
+query a server, which has other tables by then, and which files lack.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
-from airflow_provider_binlog.capture.backlog.plan import (
-    BacklogPlan,
-    DdlStatement,
-    NamedTable,
-    ServerTable,
-    SubRange,
-    result_key,
-)
+from airflow_provider_binlog.binlog.events.statements import Query
+from airflow_provider_binlog.blocks.block import EventBlock
+from airflow_provider_binlog.blocks.captured import LoggedStatement
 from airflow_provider_binlog.capture.capture_range import (
-    RangeSink,
+    OpenRange,
     capture_range,
-    open_server_schemas,
-    read_range,
+    tracked_schemas,
 )
-from airflow_provider_binlog.capture.known_tables import known_tables
-from airflow_provider_binlog.capture.log_range import LogRange
-from airflow_provider_binlog.capture.table_filter import TableFilter
-from airflow_provider_binlog.changes import ROW_FILE_SHIFT
-from airflow_provider_binlog.errors import ObjectMissingError
-from airflow_provider_binlog.limits import limits_in_bytes
-from airflow_provider_binlog.manifest import Manifest
-from airflow_provider_binlog.position import FIRST_OFFSET, Position
-from airflow_provider_binlog.schema import TableState
-from airflow_provider_binlog.schema_history.partial_schemas import TrackedSchemas, schema_before
-from airflow_provider_binlog.schema_history.statements import changes_of
+from airflow_provider_binlog.capture.extract import known_tables
+from airflow_provider_binlog.capture.log_range import ExtractRequest, LogRange, TableFilter
+from airflow_provider_binlog.changes import (
+    ROW_FILE_SHIFT,
+    BeforeImages,
+    InvalidText,
+    OnTableError,
+    Policies,
+    ZeroDates,
+)
+from airflow_provider_binlog.errors import ManifestError, ObjectMissingError
+from airflow_provider_binlog.limits import Limits, limits_in_bytes
+from airflow_provider_binlog.manifest import Manifest, Prepared
+from airflow_provider_binlog.position import FIRST_OFFSET, Position, SourceIdentity
+from airflow_provider_binlog.schema import TableName, TableState
+from airflow_provider_binlog.schema_history.partial_schemas import TrackedSchemas
+from airflow_provider_binlog.schema_history.statements import LoggedChange, changes_of
+from airflow_provider_binlog.schema_history.tables import NO_TABLE, NoTable, TableLookup
+from airflow_provider_binlog.sql.columns import PartialSchema
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
+from airflow_provider_binlog.staging.object_store import ObjectStore
+from airflow_provider_binlog.staging.paths import backlog_folder, backlogs_folder, manifest_name
+from airflow_provider_binlog.stored_json import StoredFormat, stored_as
+from airflow_provider_binlog.transport.block_stream import BlockStream
+from airflow_provider_binlog.transport.server.information_schema import ServerTables
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+FORMAT = StoredFormat("airflow-provider-binlog/backlog", 1, "the plan of a backlog")
 
-    from airflow_provider_binlog.blocks.block import EventBlock
-    from airflow_provider_binlog.blocks.captured import CapturedBlock, LoggedStatement
-    from airflow_provider_binlog.capture.log_range import Progress
-    from airflow_provider_binlog.capture.quarantine import Quarantines
-    from airflow_provider_binlog.capture.range_reader import RangeReader
-    from airflow_provider_binlog.capture.segments import Segment
-    from airflow_provider_binlog.capture.table_parts import RowsColumns
-    from airflow_provider_binlog.manifest import TableChanges
-    from airflow_provider_binlog.schema import TableId, TableName
-    from airflow_provider_binlog.schema_history.tables import (
-        NoTable,
-        TableInRange,
-        TableLookup,
-        Tables,
-    )
-    from airflow_provider_binlog.staging.object_store import ObjectStore
-    from airflow_provider_binlog.transport.block_stream import BlockStream
+_ID_DIGITS = 12
+_NUMBER_DIGITS = 6
+
+
+@dataclass(frozen=True)
+class NamedTable:
+    """What a name stands for; no state where no table has it any more."""
+
+    database: str
+    table: str
+    state: TableState | None
+
+
+@dataclass(frozen=True)
+class ServerTable:
+    """A table of information_schema at the stop of the range; see `ServerTables`.
+
+    Attributes:
+        schema: Its columns and its key; None where they are unknown, or there is no such table.
+        is_versioned: Whether it keeps previous rows.
+        unknown: Why its columns are unknown.
+    """
+
+    database: str
+    table: str
+    schema: PartialSchema | None
+    is_versioned: bool
+    unknown: str | None
+
+    @classmethod
+    def of(cls, tables: ServerTables | None) -> tuple[ServerTable, ...] | None:
+        """Return the tables that were queried; None where there was no server."""
+        if tables is None:
+            return None
+        names = sorted(tables.tables.keys() | tables.refused.keys() | tables.versioned)
+        return tuple(
+            cls(*name, tables.tables.get(name), name in tables.versioned, tables.refused.get(name))
+            for name in names
+        )
+
+
+@dataclass(frozen=True)
+class SubRange:
+    """Where a sub-range starts, and what it has from the log before it.
+
+    Attributes:
+        start: The beginning of a binlog file; of the first one, the start of the range.
+        files: How many of the plan's files are before it.
+        bytes: Bytes of log in it.
+        prepared: The XA transactions that are in doubt there.
+        names: What stands for other tables, or for tables in another schema, than at the start of
+            the previous sub-range.
+        dropped_databases: Those that were dropped in the range before.
+    """
+
+    start: Position
+    files: int
+    bytes: int
+    prepared: tuple[Prepared, ...]
+    names: tuple[NamedTable, ...]
+    dropped_databases: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class DdlStatement:
+    """A DDL statement of the range; see `LoggedStatement`."""
+
+    row: int
+    file: str
+    offset: int
+    query: Query
+
+
+@dataclass(frozen=True, kw_only=True)
+class BacklogPlan:
+    """A range in sub-ranges, with all that their tasks have to know: see `ExtractRequest`.
+
+    Attributes:
+        limits: By their names, in bytes.
+        captured_since: As in the manifest.
+        files: The range's files, in order.
+        statements: Its DDL statements.
+        sub_ranges: In order; each stops where the next one starts.
+        server_tables: Tables of information_schema; None where the plan had no server.
+    """
+
+    source_name: str
+    identity: SourceIdentity = field(metadata=stored_as("source"))
+    sequence: int
+    start: Position
+    stop: Position
+    include: tuple[str, ...]
+    exclude: tuple[str, ...]
+    before_images: BeforeImages
+    zero_dates: ZeroDates
+    invalid_text: InvalidText
+    on_table_error: OnTableError
+    limits: dict[str, int]
+    wants_defaults: bool
+    created_by: str
+    captured_since: int
+    files: tuple[str, ...]
+    statements: tuple[DdlStatement, ...]
+    sub_ranges: tuple[SubRange, ...]
+    server_tables: tuple[ServerTable, ...] | None
+
+    @cached_property
+    def id(self) -> str:
+        """Name of its folder: another plan has another one."""
+        digest = hashlib.sha256(self.encode()).hexdigest()[:_ID_DIGITS]
+        return f"{manifest_name(self.sequence).removesuffix('.json')}-{digest}"
+
+    def stop_of(self, number: int) -> Position:
+        """Return where a sub-range stops."""
+        later = self.sub_ranges[number + 1 :]
+        return later[0].start if later else self.stop
+
+    def request(self, start: Position, stop: Position) -> ExtractRequest:
+        """Return a request for some of the range, by the plan's settings."""
+        return ExtractRequest(
+            start,
+            stop,
+            identity=self.identity,
+            sequence=self.sequence,
+            source_name=self.source_name,
+            tables=TableFilter(self.include, self.exclude),
+            before_images=self.before_images,
+            created_by=self.created_by,
+            limits=Limits(**self.limits),
+            policies=Policies(self.zero_dates, self.invalid_text),
+            on_table_error=self.on_table_error,
+            wants_defaults=self.wants_defaults,
+        )
+
+    def names_at(self, number: int) -> dict[TableName, TableState | None]:
+        """Return what is known of names at the start of a sub-range from the range before it."""
+        return {
+            (name.database, name.table): name.state
+            for sub_range in self.sub_ranges[: number + 1]
+            for name in sub_range.names
+        }
+
+    def known_at(self, number: int, before: TableLookup) -> TableLookup:
+        """Return the tables known at the start of a sub-range; `before`: before the range."""
+        names = self.names_at(number)
+        dropped = frozenset(self.sub_ranges[number].dropped_databases)
+
+        def find(name: TableName) -> TableState | NoTable | None:
+            if name in names:
+                return names[name] or NO_TABLE
+            return NO_TABLE if name[0] in dropped else before.find(name)
+
+        def find_all(database: str) -> list[TableState]:
+            earlier = () if database in dropped else before.find_all(database)
+            own = (state for name, state in names.items() if name[0] == database)
+            return [
+                *(state for state in earlier if state.name not in names),
+                *(state for state in own if state is not None),
+            ]
+
+        return TableLookup(find, find_all, before.find_schema)
+
+    @property
+    def changes(self) -> tuple[LoggedChange, ...]:
+        """What the statements of the range did to schemas."""
+        flavor = self.identity.flavor
+        statements = (
+            LoggedStatement(ddl.row, ddl.file, ddl.offset, ddl.query, flavor)
+            for ddl in self.statements
+        )
+        return tuple(change for logged in statements for change in changes_of(logged))
+
+    def find_server_tables(self) -> ServerTables | None:
+        """Return the tables of information_schema; None where the plan had no server."""
+        if self.server_tables is None:
+            return None
+        by_name = {(table.database, table.table): table for table in self.server_tables}
+        return ServerTables(
+            self.stop,
+            {name: table.schema for name, table in by_name.items() if table.schema is not None},
+            frozenset(name for name, table in by_name.items() if table.is_versioned),
+            {name: table.unknown for name, table in by_name.items() if table.unknown is not None},
+        )
+
+    def encode(self) -> bytes:
+        """Return the plan as it is stored; see `stored_json`."""
+        return FORMAT.encode(self)
+
+    @classmethod
+    def decode(cls, data: bytes | str) -> BacklogPlan:
+        """Read what `encode` wrote.
+
+        Raises:
+            ManifestError: As `StoredFormat.decode`, or the plan has other limits.
+        """
+        plan = FORMAT.decode(cls, data)
+        if plan.limits.keys() != limits_in_bytes(Limits()).keys():
+            raise ManifestError("a backlog with other limits", limits=sorted(plan.limits))
+        return plan
+
+
+def store_plan(plan: BacklogPlan, store: ObjectStore) -> None:
+    """Write a plan into its folder, and delete the folders of plans whose ranges are committed."""
+    store.write(_key(plan.source_name, plan.id), plan.encode())
+    for plan_id in store.folders(backlogs_folder(plan.source_name)):
+        if plan_id.partition("-")[0] < plan.id.partition("-")[0]:
+            store.delete_folder(backlog_folder(plan.source_name, plan_id))
+
+
+def load_plan(store: ObjectStore, source_name: str, plan_id: str) -> BacklogPlan:
+    """Return a stored plan.
+
+    Raises:
+        ManifestError: There is none, or it is unreadable.
+    """
+    try:
+        return BacklogPlan.decode(store.read(_key(source_name, plan_id)))
+    except ObjectMissingError as error:
+        raise ManifestError(
+            "there is no such plan of a backlog: a later plan removes it, once its range is "
+            "committed; run the task that plans, and those after it",
+            plan=plan_id,
+        ) from error
+
+
+def result_key(plan: BacklogPlan, number: int) -> str:
+    """Return the key of what a sub-range was staged as: a manifest that is not committed."""
+    return f"{backlog_folder(plan.source_name, plan.id)}/{number:0{_NUMBER_DIGITS}}.json"
+
+
+def _key(source_name: str, plan_id: str) -> str:
+    return f"{backlog_folder(source_name, plan_id)}/plan.json"
 
 
 def plan_backlog(log_range: LogRange, source: BlockStream, *, target_bytes: int) -> BacklogPlan:
@@ -65,9 +294,15 @@ def plan_backlog(log_range: LogRange, source: BlockStream, *, target_bytes: int)
     Raises:
         BinlogError: As `capture_range`, for all but the values of rows.
     """
-    server, sink = open_server_schemas(log_range, source), _PlanSink(log_range, target_bytes)
-    manifest = read_range(log_range, source, server, sink)
-    request = log_range.request
+    opened, request = OpenRange(log_range, source), log_range.request
+    cutter = _Cutter(opened, log_range, target_bytes)
+    statements: list[LoggedStatement] = []
+    for logged in opened.blocks():
+        cutter.begin(logged)
+        for captured, _ in opened.read(logged):
+            statements += captured.statements
+            opened.report(captured, parts=0, rows=0)
+    manifest = opened.finish(())
     return BacklogPlan(
         source_name=request.source_name,
         identity=request.identity,
@@ -84,78 +319,54 @@ def plan_backlog(log_range: LogRange, source: BlockStream, *, target_bytes: int)
         wants_defaults=request.wants_defaults,
         created_by=request.created_by,
         captured_since=log_range.captured_since,
-        files=tuple(sink.reader.files),
+        files=tuple(opened.reader.files),
         statements=tuple(
             DdlStatement(statement.row, statement.file, statement.offset, statement.query)
-            for statement in sink.statements
+            for statement in statements
             if changes_of(statement)
         ),
-        sub_ranges=sink.finished(),
-        server_tables=ServerTable.of(server.queried()),
+        sub_ranges=cutter.finished(),
+        server_tables=ServerTable.of(opened.server.queried()),
     )
 
 
-class _PlanSink(RangeSink):
-    """Sink that keeps the state of the range at boundaries of files."""
+class _Cutter:
+    """Cuts a range at boundaries of files, and keeps the state of the range there."""
 
-    reader: RangeReader
-
-    def __init__(self, log_range: LogRange, target_bytes: int) -> None:
-        self.parts = self.rows = 0
-        self.statements: list[LoggedStatement] = []
-        self._log_range = log_range
+    def __init__(self, opened: OpenRange, log_range: LogRange, target_bytes: int) -> None:
+        start = log_range.request.start
+        self._reader = opened.reader
+        self._tables = opened.tables
         self._target_bytes = target_bytes
-
-    def open(self, reader: RangeReader, tables: Tables, quarantines: Quarantines) -> None:  # noqa: ARG002
-        """Start the plan at the beginning of the range."""
-        self.reader, self._tables = reader, tables
-        self.statements = []
-        start = self._log_range.request.start
-        self._sub_ranges = [SubRange(start, 0, 0, tuple(self._log_range.prepared), (), ())]
+        self._sub_ranges = [SubRange(start, 0, 0, tuple(log_range.prepared), (), ())]
         self._names: dict[TableName, TableState | NoTable] = {}
         self._file, self._at, self._bytes = start.file, start.offset, 0
 
     def begin(self, logged: EventBlock) -> None:
         """Start a sub-range where a file begins, if the one before it is large enough."""
         if logged.file != self._file:
-            at_boundary = self.reader.transactions.at_boundary
+            at_boundary = self._reader.transactions.at_boundary
             if self._bytes >= self._target_bytes and at_boundary:
                 self._cut(logged)
             self._file, self._at = logged.file, FIRST_OFFSET
         self._bytes += logged.next_offset - self._at
         self._at = logged.next_offset
 
-    def add(
-        self,
-        captured: CapturedBlock,
-        columns: RowsColumns,  # noqa: ARG002
-        segments: Sequence[Segment],  # noqa: ARG002
-    ) -> None:
-        """Keep the statements."""
-        self.statements += captured.statements
-
-    def finish(self, touched: Mapping[TableId, TableInRange]) -> tuple[TableChanges, ...]:  # noqa: ARG002
-        """Return no tables: there are no parts."""
-        return ()
-
     def finished(self) -> tuple[SubRange, ...]:
-        """Return the sub-ranges, the last one with its size."""
-        return tuple(self._with_size())
-
-    def _with_size(self) -> list[SubRange]:
-        return [*self._sub_ranges[:-1], replace(self._sub_ranges[-1], bytes=self._bytes)]
+        """Sub-ranges so far, the last one with its size."""
+        return (*self._sub_ranges[:-1], replace(self._sub_ranges[-1], bytes=self._bytes))
 
     def _cut(self, logged: EventBlock) -> None:
         position = Position(logged.file, FIRST_OFFSET, file_created=logged.format.created)
         names = self._tables.names
         changed = {name: state for name, state in names.items() if self._names.get(name) != state}
         self._sub_ranges = [
-            *self._with_size(),
+            *self.finished(),
             SubRange(
-                start=self.reader.executed_at(position),
-                files=len(self.reader.files),
+                start=self._reader.executed_at(position),
+                files=len(self._reader.files),
                 bytes=0,
-                prepared=self.reader.in_doubt,
+                prepared=self._reader.in_doubt,
                 names=tuple(
                     NamedTable(*name, state if isinstance(state, TableState) else None)
                     for name, state in sorted(changed.items(), key=lambda item: item[0])
@@ -172,13 +383,9 @@ def stage_sub_range(
     source: BlockStream,
     store: ObjectStore,
     *,
-    on_progress: Callable[[Progress], None] | None = None,
+    on_progress: Callable[[str], None] | None = None,
 ) -> Manifest:
-    """Stage a sub-range, and return its manifest; the result of an earlier try is reused.
-
-    Raises:
-        BinlogError: As `capture_range`.
-    """
+    """Stage a sub-range, and return its manifest; the result of an earlier try is reused."""
     done = find_result(plan, number, store)
     if done is not None:
         return done
@@ -208,15 +415,8 @@ def stage_sub_range(
 
 
 def _schemas_at(plan: BacklogPlan, number: int, before: TableLookup) -> TrackedSchemas:
-    """Return the schemas of tables at the start of a sub-range.
-
-    Args:
-        plan: The backlog.
-        number: Number of the sub-range.
-        before: The tables that were known before the backlog.
-    """
-    captured = TableFilter(plan.include, plan.exclude).matches
-    schemas = TrackedSchemas(lambda name: schema_before(before, name) if captured(*name) else None)
+    """Return the schemas at the start of a sub-range; `before`: tables before the backlog."""
+    schemas = tracked_schemas(before, TableFilter(plan.include, plan.exclude))
     first_row = plan.sub_ranges[number].files << ROW_FILE_SHIFT
     for logged in plan.changes:
         if logged.row < first_row:

@@ -1,17 +1,8 @@
 """The headers of rows events and of their images: which columns there are, and which are NULL.
 
-    event: | 19 header | 6 table id | 2 flags | version 2: 2 size + extra data, its bytes counted |
-           | lenenc n columns | (n + 7) / 8 bytes: bit c is set where its images hold column c |
-           | updates: the same for after-images | row images |
-    image: | NULL bits: bit k is that of the k-th column which the image holds | values |
-
 A column that an image does not hold takes no room in it, like one that is NULL. So images of any
 sets of columns are walked along one route together, once their NULL bits stand where the route's
 columns do and those of absent columns are set: the *missing* ones.
-
-The after-images of PARTIAL_UPDATE_ROWS begin with options:
-
-    | options, one byte | if 1: a bit per JSON column of the table | NULL bits | values |
 
 Source: mysql-server, libs/mysql/binlog/event/rows_event.h, Rows_event (columns_before_image) and
 enum_binlog_row_value_options; sql/rpl_record.cc, unpack_row and start_partial_bits_reader.
@@ -19,8 +10,8 @@ enum_binlog_row_value_options; sql/rpl_record.cc, unpack_row and start_partial_b
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -28,11 +19,7 @@ import numpy.typing as npt
 from airflow_provider_binlog.binlog.header import EventType
 from airflow_provider_binlog.blocks.block import type_mask
 from airflow_provider_binlog.errors import FormatError, TruncatedError, UnsupportedError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from airflow_provider_binlog.rows.values import Int64Array, Memory
+from airflow_provider_binlog.rows.values import Int64Array, Memory
 
 WORD_BITS = 64
 
@@ -114,6 +101,8 @@ def columns_of(column_set: int) -> tuple[int, ...]:
 class Options:
     """The options before the after-images of PARTIAL_UPDATE_ROWS events.
 
+        | options, one byte | if 1: a bit per JSON column of the table | NULL bits | values |
+
     Attributes:
         has: bool[events]; whose after-images have them.
         bits_bytes: Bytes of their bits, one per JSON column of the table.
@@ -161,10 +150,12 @@ def _unknown_options(value: int, event: int) -> UnsupportedError:
 class Presence:
     """What the images of some events hold of a route's columns.
 
+        | NULL bits: bit k is that of the k-th column which the image holds | values |
+
     Attributes:
         number: int64[2, events]; which set an event's images hold, by turns.
         absent: int64[words, sets]; for each 64 columns of the route, those not in a set.
-        null_bytes: int64[sets]; bytes of NULL bits before the values.
+        null_bytes: int64[sets]; bytes of NULL bits.
         counted: int64[words, sets]; of each 64 NULL bits, those that stand for a column.
         columns: uint16[sets, columns]; the route's column that each NULL bit stands for.
         nothing: bool[events]; the event is one image that holds no column, of no bytes.
@@ -227,7 +218,15 @@ class Presence:
         offset of its values, which columns are NULL or absent as bits, and the offset of the bits
         of its options.
         """
-        turns = [self._one(int(number)) for number in self.number[:, event]]
+        turns = [
+            (
+                int(self.null_bytes[number]),
+                int.from_bytes(self.counted[:, number].tobytes(), "little"),
+                int.from_bytes(self.absent[:, number].tobytes(), "little"),
+                self.columns[number].tolist(),
+            )
+            for number in self.number[:, event]
+        ]
         options = self.options if self.options and self.options.has[event] else None
 
         def read(data: memoryview, at: int, image: int) -> tuple[int, int, int]:
@@ -243,15 +242,6 @@ class Presence:
             return at + size, missing, bits
 
         return read
-
-    def _one(self, number: int) -> tuple[int, int, int, list[int]]:
-        """Return what the columns of this class say of one set."""
-        return (
-            int(self.null_bytes[number]),
-            int.from_bytes(self.counted[:, number].tobytes(), "little"),
-            int.from_bytes(self.absent[:, number].tobytes(), "little"),
-            self.columns[number].tolist(),
-        )
 
 
 def any_bit(words: npt.NDArray[np.int64]) -> int:
@@ -301,10 +291,8 @@ class RowsHeaders:
         changes: uint8[events, 2]; the changes that an event's images are, in turns.
         sets: Which columns the images hold; None where every image holds every column.
         partial: bool; the event's after-images begin with options. None where no event has any.
-        nothing: Which events are one image without columns, of no bytes: under MINIMAL, an insert
-            that gives no column a value.
-        version_1: Which events have no extra data: those of MariaDB, and of a MySQL before 8.4
-            under log_bin_use_v1_row_events.
+        nothing: Which events are one image of no bytes: a MINIMAL insert that gives no values.
+        version_1: Which events have no extra data: MariaDB's, or log_bin_use_v1_row_events.
     """
 
     images: Int64Array
@@ -313,18 +301,6 @@ class RowsHeaders:
     partial: npt.NDArray[np.bool_] | None
     nothing: npt.NDArray[np.bool_]
     version_1: npt.NDArray[np.bool_]
-
-    def slice(self, first: int, last: int) -> RowsHeaders:
-        """Return the headers of the events from `first` up to `last`, exclusive."""
-        part = slice(first, last)
-        return RowsHeaders(
-            self.images[part],
-            self.changes[part],
-            None if self.sets is None else ColumnSets(self.sets.sets, self.sets.number[:, part]),
-            None if self.partial is None else self.partial[part],
-            self.nothing[part],
-            self.version_1[part],
-        )
 
     @property
     def paired(self) -> npt.NDArray[np.bool_]:
@@ -337,6 +313,10 @@ def parse_headers(
     memory: Memory, start: Int64Array, end: Int64Array, types: npt.NDArray[np.uint8], width: int
 ) -> RowsHeaders:
     """Read the headers of rows events of a table of `width` columns.
+
+        | 19 header | 6 table id | 2 flags | version 2: 2 size + extra data, its bytes counted |
+        | lenenc n columns | (n + 7) / 8 bytes: bit c is set where the images hold column c |
+        | updates: the same for after-images | row images |
 
     Raises:
         TruncatedError: An event ends inside its header.
@@ -360,12 +340,11 @@ def parse_headers(
     paired = changes[:, 0] == UPDATE_PREIMAGE
     images = at + octets * (1 + paired)
     _refuse(images > end, truncated)
-    full = _all_present(memory, at, width)
-    full[paired] &= _all_present(memory, at[paired] + octets, width)
     partial = types == _PARTIAL
-    sets, nothing = None, np.zeros(len(at), dtype=np.bool_)
-    if not full.all():
-        sets = read_sets(memory, at, width, paired)
+    nothing = np.zeros(len(at), dtype=np.bool_)
+    logged = read_sets(memory, at, width, paired)
+    sets = None if logged.sets == ((1 << width) - 1,) else logged
+    if sets is not None:
         empty = np.array([not column_set for column_set in sets.sets])[sets.number].any(axis=0)
         nothing = empty & (images == end) & (changes[:, 0] == INSERT)
         _refuse(empty & ~nothing, FormatError("row images without any column"))
@@ -391,12 +370,3 @@ def _after_width(memory: Memory, at: Int64Array, width: int) -> Int64Array:
         FormatError("a rows event of another number of columns than its table has", columns=width),
     )
     return at + np.where(long, 3, 1)
-
-
-def _all_present(memory: Memory, at: Int64Array, width: int) -> npt.NDArray[np.bool_]:
-    """Return where all bits of the bitmap are set; those above `width` may be either."""
-    present = np.ones(len(at), dtype=np.bool_)
-    for first in range(0, width, 64):
-        mask = np.uint64((1 << min(64, width - first)) - 1)
-        present &= memory.u8[at + first // 8] & mask == mask
-    return present

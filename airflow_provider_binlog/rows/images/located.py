@@ -10,69 +10,46 @@ Source: mysql-server sql/rpl_record.cc, unpack_row.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from airflow_provider_binlog.rows.images.headers import WORD_BITS
-from airflow_provider_binlog.rows.values import Values
+from airflow_provider_binlog.rows.values import Int64Array, Memory, Plan, Rows, Values
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from airflow_provider_binlog.rows.values import Int64Array, Memory, Plan
-
-WINDOW_BITS = 8
-"""The NULL bits of at most so many neighbours are read at once."""
-
-
-@dataclass(frozen=True)
-class Window:
-    """What the NULL bits of a segment's columns say, where few enough bits reach over them.
-
-    Attributes:
-        word: Which 64 NULL bits the window is part of.
-        shift: How many of the 64 bits are before the window.
-        mask: One bit for each of the NULL bits.
-        columns: Bit mask of the columns.
-        sizes: By the bits, the bytes of the run.
-        present: By the bits, whether there is a value with a length prefix: 1 or 0.
-    """
-
-    word: int
-    shift: int
-    mask: int
-    columns: int
-    sizes: npt.NDArray[np.int64]
-    present: npt.NDArray[np.int64]
+_SEGMENT_COLUMNS = 8
 
 
 @dataclass(frozen=True)
 class Segment:
-    """Some columns of fixed width, then one with a length prefix.
+    """At most 8 columns: some of fixed width, the last one perhaps with a length prefix.
 
     Attributes:
         run: Indexes of the columns of fixed width.
-        columns: The same as bits.
-        size: Bytes of the run without a NULL.
-        missing: (NULL byte, bytes to take off by its value) for each NULL byte that has a bit of
-            the run in it.
-        variable: Index of the column with a length prefix; None after the last one.
+        variable: Index of the column with a length prefix, if there is one.
         prefix: Bytes of its length.
-        window: How the NULL bits of all these columns are read at once; None where they are too
-            many, or not of the same 64.
+        columns: All these columns as bits.
+        first, mask: Index of the first column, and a bit for each.
+        sizes: By the NULL bits of the columns, the bytes of the run.
+        present: By the same bits, whether there is a value with a length prefix: 1 or 0.
     """
 
     run: tuple[int, ...]
-    columns: int
-    size: int
-    missing: tuple[tuple[int, npt.NDArray[np.int64]], ...]
     variable: int | None
     prefix: int
-    window: Window | None
+    columns: int
+    first: int
+    mask: int
+    sizes: npt.NDArray[np.int64]
+    present: npt.NDArray[np.int64]
+
+    @cached_property
+    def size(self) -> int:
+        """Bytes of the run without a NULL."""
+        return int(self.sizes[0])
 
 
 @dataclass(frozen=True)
@@ -105,15 +82,12 @@ class Route:
 def compile_route(plans: Sequence[Plan]) -> Route:
     """Return how to walk images with these columns, all of them present."""
     segments: list[Segment] = []
-    run: list[int] = []
+    first = 0
     for column, plan in enumerate(plans):
-        if plan.prefix:
-            segments.append(_segment(run, plans, column))
-            run = []
-        else:
-            run.append(column)
-    if run:
-        segments.append(_segment(run, plans, None))
+        stop = column + 1
+        if plan.prefix or stop in {first + _SEGMENT_COLUMNS, len(plans)} or not stop % WORD_BITS:
+            segments.append(_segment(first, plans[first:stop]))
+            first = stop
     width = len(plans)
     masks = [
         np.uint64((1 << min(WORD_BITS, width - first)) - 1).view(np.int64)
@@ -122,28 +96,21 @@ def compile_route(plans: Sequence[Plan]) -> Route:
     return Route(tuple(plans), tuple(segments), (width + 7) // 8, tuple(masks))
 
 
-def _segment(run: list[int], plans: Sequence[Plan], variable: int | None) -> Segment:
-    values = np.arange(256)
-    missing: dict[int, npt.NDArray[np.int64]] = {}
-    for column in run:
-        table = missing.setdefault(column // 8, np.zeros(256, dtype=np.int64))
-        table += (values >> column % 8 & 1) * plans[column].size
-    prefix = 0 if variable is None else plans[variable].prefix
-    size = sum(plans[column].size for column in run)
-    columns = sum(1 << column for column in run)
-    window = _window(run if variable is None else [*run, variable], plans)
-    return Segment(tuple(run), columns, size, tuple(missing.items()), variable, prefix, window)
-
-
-def _window(columns: list[int], plans: Sequence[Plan]) -> Window | None:
-    """Return how the NULL bits of neighbours are read, the last of which may have lengths."""
-    first, last = columns[0], columns[-1]
-    bits = last + 1 - first
-    if bits > WINDOW_BITS or first // WORD_BITS != last // WORD_BITS:
-        return None
-    mask = (1 << bits) - 1
-    sizes, present = _tables(tuple(plans[column].size for column in columns))
-    return Window(first // WORD_BITS, first % WORD_BITS, mask, mask << first, sizes, present)
+def _segment(first: int, plans: Sequence[Plan]) -> Segment:
+    count, prefix = len(plans), plans[-1].prefix
+    stop = first + count
+    sizes, present = _tables(tuple(plan.size for plan in plans))
+    mask = (1 << count) - 1
+    return Segment(
+        run=tuple(range(first, stop - bool(prefix))),
+        variable=stop - 1 if prefix else None,
+        prefix=prefix,
+        columns=mask << first,
+        first=first,
+        mask=mask,
+        sizes=sizes,
+        present=present,
+    )
 
 
 @lru_cache(maxsize=256)
@@ -161,9 +128,6 @@ FEW_IMAGES = 256
 
 WORD_BYTES = 8
 """So many bytes of a row are read as fast as they are copied."""
-
-Rows: TypeAlias = "Int64Array | slice"
-"""Indexes of images, rising."""
 
 
 @dataclass(frozen=True)
@@ -235,9 +199,8 @@ class Images:
     def each_column(self) -> Iterator[tuple[int, Values]]:
         """Yield each column and where its values are, from the last column to the first.
 
-        Those of fixed width are counted back, so that a run of them takes one vector, not one per
-        column. Neighbours of which none is NULL anywhere are copied together, a row of them at a
-        time: so their bytes are looked for once, not once per column.
+        Neighbours of fixed width of which none is NULL anywhere are copied together, a row of them
+        at a time: so their bytes are looked for once, not once per column.
         """
         for number in reversed(range(len(self.route.segments))):
             segment, stop = self.route.segments[number], self.stops[number]
@@ -294,7 +257,7 @@ class Images:
         at, null, prefix = self.stops[number], self.null(column), self.route.plans[column].prefix
         offset = at + prefix
         following = self.route.segments[number + 1 : number + 2]
-        if following and not self.nullish & following[0].columns:
+        if following and not self.nullish >> column + 1 & (1 << len(following[0].run)) - 1:
             # It ends where the next run begins, which is faster than to read its length again.
             length = self.stops[number + 1] - offset
             length -= following[0].size

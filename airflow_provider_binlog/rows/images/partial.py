@@ -5,22 +5,6 @@ does not is as before: under MINIMAL the key, under FULL_NODUP all that is equal
 is absent. A JSON column of a PARTIAL_UPDATE_ROWS event may hold differences to the document in the
 before-image: they are applied, so that whole documents come out.
 
-What is left out of an after-image did not change, unless it is generated: then nothing in the log
-has its value, and the event is refused. MySQL logs a generated column wherever it changes. MariaDB
-leaves generated columns out though their values change:
-
-    ≤ 11.8.8  FULL, NOBLOB   all of them are in all images
-              MINIMAL        VIRTUAL ones are in no after-image of an update
-              FULL_NODUP     VIRTUAL ones are in no after-image of an update
-    ≥ 11.8.9  all            none is in an image of an update or a delete
-    both      MINIMAL        a VIRTUAL one without an index is in no insert
-
-The TABLE_MAP names all of them under either version.
-
-A key changes where the bytes of its columns do: one that changes from 'a' to 'A' is one key to
-MySQL's collation, but two to a lake. A column of which only a prefix is in the key is compared
-whole.
-
 Source: mysql-server sql/rpl_record.cc, pack_row and unpack_row; sql/handler.cc, binlog_log_row;
 mariadb sql/sql_class.cc, THD::binlog_prepare_row_images; sql/table.cc,
 TABLE::mark_columns_per_binlog_row_image; what 10.11.18, 11.8.6 and 11.8.9 log.
@@ -28,6 +12,7 @@ TABLE::mark_columns_per_binlog_row_image; what 10.11.18, 11.8.6 and 11.8.9 log.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -43,27 +28,37 @@ from airflow_provider_binlog.rows.images.headers import (
     ColumnSets,
     Options,
     Presence,
+    RowsHeaders,
     bits_of,
     columns_of,
 )
-from airflow_provider_binlog.rows.images.located import compile_route
+from airflow_provider_binlog.rows.images.located import Images, compile_route
 from airflow_provider_binlog.rows.images.walk import locate
-from airflow_provider_binlog.rows.values import OFFSET_MAX, OVERREAD_BYTES, Memory
+from airflow_provider_binlog.rows.values import (
+    OFFSET_MAX,
+    OVERREAD_BYTES,
+    Int64Array,
+    Memory,
+    Rows,
+    Values,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from airflow_provider_binlog.rows.images.headers import RowsHeaders
-    from airflow_provider_binlog.rows.images.located import Images, Rows
     from airflow_provider_binlog.rows.layout import RowLayout
-    from airflow_provider_binlog.rows.values import Int64Array, Values
 
 
 def refuse_unlogged(layout: RowLayout, headers: RowsHeaders, sets: ColumnSets) -> None:
-    """Refuse events of MariaDB without the values of generated columns.
+    """Refuse events of MariaDB without the values of generated columns, which are not in the log.
+
+    MySQL logs a generated column wherever it changes. MariaDB names it in the TABLE_MAP, and leaves
+    it out though its value changes:
+
+        ≤ 11.8.8  MINIMAL, FULL_NODUP   VIRTUAL ones are in no after-image of an update
+        ≥ 11.8.9  all                   none is in an image of an update or a delete
+        both      MINIMAL               a VIRTUAL one without an index is in no insert
 
     information_schema says which columns are generated, if it was read. Else the images of an
-    update may show it, whatever the version of the server.
+    update may show it.
 
     Raises:
         UnsupportedError: An insert or update lacks a generated column.
@@ -186,10 +181,11 @@ class RowImages:
         self.change = headers.changes.reshape(-1).take(turn)
 
     def key_changed(self, before: Int64Array) -> npt.NDArray[np.bool_]:
-        """Return for each update whether its key changes; `before` are its before-images.
+        """Return for each update whether the bytes of its key change; `before`: its before-images.
 
-        A column of the key that the after-image does not hold has not changed; one that only the
-        after-image holds may have.
+        A change from 'a' to 'A' makes one key to MySQL's collation, but two to a lake. A column of
+        which only a prefix is in the key is compared whole. A column of the key that the
+        after-image does not hold has not changed; one that only the after-image holds may have.
         """
         changed = np.zeros(len(before), dtype=np.bool_)
         pairs = pairs_of(self.images, before)

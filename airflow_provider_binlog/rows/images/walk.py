@@ -6,19 +6,10 @@ after column, until no event has bytes left.
 
     image: | NULL bits, one per column | values of the columns that are not NULL, no gaps |
 
-Columns of fixed width need no step of their own: a run of such columns is one addition. Kept per
-image is its offset, the stop of each run, and the NULL bits.
+Columns of fixed width need no step of their own: a run of such columns is one addition. Images of
+fixed width without any NULL lie at equal distances, and take no walk.
 
-Images need not hold all of a route's columns, and after-images may begin with options: see
-`rows/images/headers.py`.
-
-Images of fixed width without any NULL lie at equal distances, and take no walk.
-
-Where few events are left, a vector does not pay: their images are walked one by one, which is
-faster from 16 events down (3 microseconds an image, against 40 a step).
-
-Nothing is read outside the memory, whatever the lengths are: cursors that leave it read what is at
-its end, and count as overrun.
+Nothing is read outside the memory: cursors that leave it read its end, and count as overrun.
 
 Source: mysql-server sql/rpl_record.cc, unpack_row.
 """
@@ -26,22 +17,17 @@ Source: mysql-server sql/rpl_record.cc, unpack_row.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from airflow_provider_binlog.errors import TruncatedError
-from airflow_provider_binlog.rows.images.headers import WORD_BITS, any_bit
-from airflow_provider_binlog.rows.images.located import Images, read_lengths
-
-if TYPE_CHECKING:
-    from airflow_provider_binlog.rows.images.headers import Presence
-    from airflow_provider_binlog.rows.images.located import Route
-    from airflow_provider_binlog.rows.values import Int64Array, Memory
+from airflow_provider_binlog.rows.images.headers import WORD_BITS, Presence, any_bit
+from airflow_provider_binlog.rows.images.located import Images, Route, read_lengths
+from airflow_provider_binlog.rows.values import Int64Array, Memory
 
 FEW_EVENTS = 16
-"""So few events are walked image by image."""
+"""So few events are walked image by image: 3 microseconds an image, against 40 a step."""
 
 # Of what follows, a byte in every line of the processor's cache is looked at, and forgotten: that
 # is the fastest way to have the lines there when single words are gathered from them.
@@ -70,9 +56,8 @@ def locate(
     end: Int64Array,
     presence: Presence | None = None,
 ) -> Images:
-    """Find every value of every image of some events.
+    """Find every value of the images from `cursor` to `end` of each event.
 
-    `cursor` and `end` say per event where its first image begins and where its last one must end.
     Without `presence`, all images hold all of the route's columns.
 
     Raises:
@@ -118,9 +103,10 @@ def _of_one_size(
     An image without NULL ends where its columns' sizes say, and so the next one is found too: the
     first one with a NULL shows it, whatever is read after it.
     """
-    if len(route.segments) != 1 or route.segments[0].variable is not None:
+    if any(segment.prefix for segment in route.segments):
         return None
-    size = route.null_bytes + route.segments[0].size
+    stops = route.null_bytes + np.cumsum([segment.size for segment in route.segments])
+    size = stops[-1]
     count, rest = np.divmod(end - cursor, size)
     if rest.any() or (count < 0).any():
         return None
@@ -132,7 +118,7 @@ def _of_one_size(
         np.bitwise_and(memory.i8[np.minimum(begin + 8 * word, memory.size)], mask, out=nulls[word])
     if nulls.any():
         return None
-    return Images(route, memory, event, number, begin, (begin + size)[None], nulls, nullish=0)
+    return Images(route, memory, event, number, begin, begin + stops[:, None], nulls, nullish=0)
 
 
 def _check_ends(cursor: Int64Array, end: Int64Array, event: Int64Array) -> None:
@@ -151,9 +137,7 @@ def _step(  # noqa: PLR0917 - a step, of which events, and what they hold
 ) -> tuple[npt.NDArray[np.int64], Int64Array, int]:
     """Walk image `number` of each event; absent columns count as NULL.
 
-    Returns a row of the images' offsets, one of stops per segment, one of NULL bits per 64 columns
-    and, where some image has options, one of the offsets of their bits; then the cursors after the
-    images, and the columns that are NULL in some image.
+    Returns `_Walked.parts`, the cursors after the images, and the columns that are NULL somewhere.
     """
     for ahead in _AHEAD:
         memory.u1.take(cursor + ahead, mode="clip")
@@ -189,34 +173,21 @@ def _walk_values(
     nulls = step[len(route.segments) :]
     ahead = 0  # still to be added to the cursors, with what is added next
     for segment, out in zip(route.segments, step, strict=False):
-        window = segment.window
-        if window is not None and some_null & window.columns:
-            bits = nulls[window.word] >> window.shift
-            bits &= window.mask
-            stop: Int64Array = np.add(cursor, window.sizes.take(bits), out=out)
-            if ahead:
-                stop += ahead
-            if segment.variable is None:
-                return stop
-            cursor = _read_lengths(memory, stop, segment.prefix) + np.int64(segment.prefix)
-            cursor *= window.present.take(bits)
-            cursor += stop
-            ahead = 0
+        if not some_null & segment.columns:
+            cursor, ahead = np.add(cursor, segment.size + ahead, out=out), 0
+            if segment.prefix:
+                cursor, ahead = cursor + _read_lengths(memory, out, segment.prefix), segment.prefix
             continue
-        stop = np.add(cursor, segment.size + ahead, out=out)
-        if some_null & segment.columns:
-            for byte, table in segment.missing:
-                if some_null >> 8 * byte & 0xFF:
-                    stop -= table.take(nulls[byte // 8] >> 8 * (byte % 8) & 0xFF)
-        if segment.variable is None:
-            return stop
-        length = _read_lengths(memory, stop, segment.prefix)
-        ahead = segment.prefix
-        if some_null >> segment.variable & 1:
-            bits = nulls[segment.variable // WORD_BITS] >> segment.variable % WORD_BITS & 1
-            length = (length + np.int64(ahead)) * (1 - bits)
-            ahead = 0
-        cursor = stop + length
+        word, shift = divmod(segment.first, WORD_BITS)
+        bits = nulls[word] >> shift
+        bits &= segment.mask
+        np.add(cursor, segment.sizes.take(bits), out=out)
+        np.add(out, ahead, out=out)
+        cursor, ahead = out, 0
+        if segment.prefix:
+            cursor = _read_lengths(memory, out, segment.prefix) + np.int64(segment.prefix)
+            cursor *= segment.present.take(bits)
+            cursor += out
     return cursor + ahead
 
 
@@ -280,12 +251,10 @@ def _one_by_one(
 def _walk_image(route: Route, data: memoryview, at: int, null: int, stops: list[int]) -> int:
     """Walk one image's values from `at` on, add the stops, and return where the image ends."""
     for segment in route.segments:
-        at += segment.size
-        if null:
-            for byte, table in segment.missing:
-                at -= int(table[null >> 8 * byte & 0xFF])
+        bits = null >> segment.first & segment.mask
+        at += int(segment.sizes[bits]) if bits else segment.size
         stops.append(at)
-        if segment.variable is not None and not null >> segment.variable & 1:
+        if segment.prefix and not bits >> len(segment.run):
             at += segment.prefix + int.from_bytes(data[at : at + segment.prefix], "little")
     return at
 

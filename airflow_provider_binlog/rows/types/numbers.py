@@ -1,4 +1,4 @@
-"""Numbers of fixed width: integers, YEAR, BIT, FLOAT and DOUBLE; ENUM and SET, stored as numbers.
+"""Numbers: integers, YEAR, BIT, FLOAT, DOUBLE and DECIMAL; ENUM and SET, stored as numbers.
 
 Integers are little-endian, two's complement where signed; BIT(n) is big-endian, in as many whole
 bytes as it needs; FLOAT and DOUBLE are IEEE 754, little-endian.
@@ -8,36 +8,36 @@ is the first member; SELECT prints the members of a SET in their order, with com
 
 Source: mysql-server sql/field.cc, Field_tiny::pack ... Field_longlong::pack, Field_year,
 Field_bit_as_char, Field_float::pack, Field_double::pack, Field_enum::val_str, Field_set::val_str;
-the flag BIT_LEN_EXACT of TABLE_MAP.
+the flag BIT_LEN_EXACT of TABLE_MAP; strings/decimal.cc, bin2decimal and decimal2string.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from itertools import accumulate
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from airflow_provider_binlog.blocks.arrays import of_flags, of_numbers, of_octets
+from airflow_provider_binlog.blocks.arrays import of_numbers, of_octets
+from airflow_provider_binlog.changes import DECIMAL_DIGITS_MAX
 from airflow_provider_binlog.errors import FormatError
 from airflow_provider_binlog.rows.values import (
     Array,
     Bytes,
     Plan,
-    Repair,
     Values,
     array_of,
     buffer_of,
+    gather_bytes,
+    to_offsets,
     validity,
     with_nulls,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 YEAR_BASE = 1900
 """A stored year counts from here; 0 stands for the year 0000."""
@@ -53,11 +53,6 @@ def integer_plan(size: int, *, unsigned: bool) -> Plan:
     data_type = pa.int64() if size == 8 or (size == 4 and unsigned) else pa.int32()
     convert = partial(_integers, size=size, unsigned=unsigned, data_type=data_type)
     return Plan(data_type, convert, size=size)
-
-
-def year_plan() -> Plan:
-    """Return how to read YEAR: int32, the year 0000 as 0."""
-    return Plan(pa.int32(), _year, size=1)
 
 
 def read_unsigned(values: Values, size: int) -> npt.NDArray[np.uint64]:
@@ -96,22 +91,9 @@ def _year(values: Values) -> Array:
     return array_of(pa.int32(), stored + YEAR_BASE * (stored != 0).astype(np.int32), values.null)
 
 
-def float_plan() -> Plan:
-    """Return how to read FLOAT: float32."""
-    return Plan(pa.float32(), _float, size=4)
-
-
-def double_plan() -> Plan:
-    """Return how to read DOUBLE: float64."""
-    return Plan(pa.float64(), _double, size=8)
-
-
-def _float(values: Values) -> Array:
-    return array_of(pa.float32(), values.read("<u4"), values.null)
-
-
-def _double(values: Values) -> Array:
-    return array_of(pa.float64(), values.read("<u8"), values.null)
+YEAR = Plan(pa.int32(), _year, size=1)
+FLOAT = Plan(pa.float32(), lambda v: array_of(pa.float32(), v.read("<u4"), v.null), size=4)
+DOUBLE = Plan(pa.float64(), lambda v: array_of(pa.float64(), v.read("<u8"), v.null), size=8)
 
 
 def bit_plan(width: int) -> Plan:
@@ -189,26 +171,21 @@ def _number(values: Values, *, size: int) -> Array:
 
 def _plan(listed: EnumValues, size: int, show: Callable[[_Numbers], Array], changed: _Test) -> Plan:
     """Return how to read values that `show` turns into text."""
-    read = partial(_read, size=size, show=show, changed=changed if listed.changed else None)
-    convert = partial(_refuse_changed, read=read)
-    return Plan(listed.array.type, convert, size=size, repair=read if listed.changed else None)
 
+    def repair(values: Values) -> tuple[Array, int]:
+        numbers = read_unsigned(values, size)
+        if values.null is not None:
+            numbers[values.null] = 0
+        count = int(np.count_nonzero(changed(numbers))) if listed.changed else 0
+        return with_nulls(show(numbers), values.null), count
 
-def _read(
-    values: Values, *, size: int, show: Callable[[_Numbers], Array], changed: _Test | None
-) -> tuple[Array, int]:
-    numbers = read_unsigned(values, size)
-    if values.null is not None:
-        numbers[values.null] = 0
-    count = 0 if changed is None else int(np.count_nonzero(changed(numbers)))
-    return with_nulls(show(numbers), values.null), count
+    def convert(values: Values) -> Array:
+        array, count = repair(values)
+        if count:
+            raise FormatError("an ENUM or SET value is not valid in its character set")
+        return array
 
-
-def _refuse_changed(values: Values, *, read: Repair) -> Array:
-    array, count = read(values)
-    if count:
-        raise FormatError("an ENUM or SET value is not valid in its character set")
-    return array
+    return Plan(listed.array.type, convert, size=size, repair=repair if listed.changed else None)
 
 
 def _enum(indexes: _Numbers, *, listed: Array) -> Array:
@@ -221,17 +198,227 @@ def _set(masks: _Numbers, *, listed: Array, comma: bytes) -> Array:
     if len(masks) and int(np.bitwise_or.reduce(masks)) >> len(listed):
         raise FormatError("a SET has no such member", bits=hex(int(np.bitwise_or.reduce(masks))))
     distinct, inverse = np.unique(masks, return_inverse=True)
-    return _print_sets(distinct, listed, comma).take(of_numbers(inverse.reshape(-1)))
+    members: list[bytes] = [member.as_py() for member in listed.cast(pa.binary())]
+    texts = [
+        comma.join(member for bit, member in enumerate(members) if mask >> bit & 1)
+        for mask in distinct.tolist()
+    ]
+    return of_octets(texts).cast(listed.type).take(of_numbers(inverse.reshape(-1)))
 
 
-def _print_sets(masks: _Numbers, listed: Array, comma: bytes) -> Array:
-    """Return the members in each mask, with commas between them."""
-    nothing = of_octets([b""])[0]
-    joined = of_octets([b""] * len(masks))
-    for bit, scalar in enumerate(listed.cast(pa.binary())):
-        member: bytes = scalar.as_py()
-        present = of_flags((masks >> np.uint64(bit) & np.uint64(1)).astype(np.bool_))
-        is_first = of_flags((masks & np.uint64((1 << bit) - 1)) == 0)
-        text = pc.if_else(is_first, *of_octets([member, comma + member]))
-        joined = pc.binary_join_element_wise(joined, pc.if_else(present, text, nothing), nothing)
-    return joined.cast(listed.type)
+PRECISION_MAX = 65
+SCALE_MAX = 30
+
+_GROUP_DIGITS = 9
+_GROUP_BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
+_WORD_BYTES, _WORD_DIGITS = 8, 19
+_UNSIGNED = np.uint64((1 << 63) - 1)
+_SIGN, _ONE = np.uint64(63), np.uint64(1)
+_HALF, _HALF_MASK = np.uint64(32), np.uint64(0xFFFFFFFF)
+
+UInt64Array = npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Some digits of a value.
+
+    Attributes:
+        offset: Where its bytes begin in the value.
+        size: How many bytes.
+        digits: How many digits, 1 to 9.
+    """
+
+    offset: int
+    size: int
+    digits: int
+
+
+def groups(precision: int, scale: int) -> tuple[Group, ...]:
+    """Return the groups of DECIMAL(`precision`, `scale`) from the first byte on.
+
+        | partial group | 9 digits in 4 bytes ... | . | 9 digits in 4 bytes ... | partial group |
+
+    Big-endian, the sign in the top bit of the first byte: 1 for values of 0 and above. A negative
+    value has every bit inverted, that one included.
+    """
+    whole, fraction = divmod(precision - scale, _GROUP_DIGITS), divmod(scale, _GROUP_DIGITS)
+    digits = [whole[1], *[_GROUP_DIGITS] * (whole[0] + fraction[0]), fraction[1]]
+    digits = [count for count in digits if count]
+    sizes = [_GROUP_BYTES[count] for count in digits]
+    offsets = [0, *accumulate(sizes)]
+    return tuple(map(Group, offsets, sizes, digits))
+
+
+def decimal_plan(precision: int, scale: int) -> Plan:
+    """Return how to read DECIMAL(`precision`, `scale`): decimal128, or text above 38 digits.
+
+    Raises:
+        FormatError: MySQL has no such type.
+    """
+    if not (1 <= precision <= PRECISION_MAX and scale <= min(SCALE_MAX, precision)):
+        raise FormatError("not a DECIMAL", precision=precision, scale=scale)
+    parts = groups(precision, scale)
+    size = sum(part.size for part in parts)
+    if precision > DECIMAL_DIGITS_MAX:
+        return Plan(pa.string(), partial(_decimal_text, parts=parts, scale=scale), size=size)
+    data_type = pa.decimal128(precision, scale)
+    return Plan(data_type, partial(_decimals, parts=parts, data_type=data_type), size=size)
+
+
+class _Words:
+    """The bytes of some values, eight at a time as words, all bits of negative ones inverted.
+
+    Attributes:
+        flip: All ones for a negative value, else zero; None where none is negative.
+    """
+
+    def __init__(self, values: Values) -> None:
+        self._values = values
+        self._not_null: UInt64Array | None = None
+        self._first: UInt64Array = values.read(">u8")
+        if values.null is not None:
+            # NULL is read as 0.
+            self._not_null = np.subtract(values.null, 1, dtype=np.int64).view(np.uint64)
+            self._first &= self._not_null
+            self._first |= values.null.astype(np.uint64) << _SIGN
+        self.flip: UInt64Array | None = None
+        if len(values) and not int(np.minimum.reduce(self._first)) >> 63:
+            self.flip = self._first >> _SIGN
+            self.flip -= _ONE
+
+    def read(self, begin: int) -> UInt64Array:
+        """Return the word at a byte of each value, that at 0 without the sign, and only once."""
+        word = self._values.read(">u8", begin) if begin else self._first
+        if self.flip is not None:
+            word ^= self.flip
+        if not begin:
+            word &= _UNSIGNED
+        elif self._not_null is not None:
+            word &= self._not_null
+        return word
+
+
+def _read_groups(
+    words: _Words, parts: tuple[Group, ...]
+) -> Iterator[tuple[Group, UInt64Array, bool]]:
+    """Yield each group of all values as numbers, and whether any of them is not 0.
+
+    Raises:
+        FormatError: A group holds more than its digits can say.
+    """
+    begin = stop = 0
+    for group in parts:
+        if group.offset + group.size > stop:
+            begin, stop = group.offset, group.offset + _WORD_BYTES
+            word = words.read(begin)
+        numbers = word >> np.uint64(8 * (stop - group.offset - group.size))
+        if group.offset > begin:
+            numbers &= np.uint64((1 << 8 * group.size) - 1)
+        largest = int(np.maximum.reduce(numbers, initial=0))
+        if largest >= 10**group.digits:
+            raise FormatError("not a DECIMAL: a group of digits is too large", digits=group.digits)
+        yield group, numbers, largest > 0
+
+
+def _decimals(values: Values, *, parts: tuple[Group, ...], data_type: pa.DataType) -> Array:
+    """Read decimals into 128 bits: up to 19 digits are one word, more are two or three."""
+    words = _Words(values)
+    totals: list[tuple[int, UInt64Array]] = []
+    for group, numbers, some in _read_groups(words, parts):
+        digits = totals[-1][0] + group.digits if totals else 0
+        if 0 < digits <= _WORD_DIGITS:
+            total = totals.pop()[1]
+            total *= np.uint64(10**group.digits)
+            if some:
+                total += numbers
+            totals.append((digits, total))
+        elif totals or some or group is parts[-1]:
+            totals.append((group.digits, numbers))
+    (digits, low), *rest = totals
+    high: UInt64Array | None = None
+    for digits_more, total in rest:
+        low, high = _multiply_add(low, high, 10**digits_more, total)
+    flip, halves = words.flip, np.empty((len(values), 2), dtype=np.uint64)
+    if flip is not None:
+        low ^= flip
+        low -= flip
+    halves[:, 0] = low
+    if high is None and digits < _WORD_DIGITS:
+        np.right_shift(low.view(np.int64), 63, out=halves[:, 1].view(np.int64))
+    elif flip is None:
+        halves[:, 1] = 0 if high is None else high
+    else:
+        carry = (low == 0) & (flip != 0)
+        np.add(flip if high is None else high ^ flip, carry, out=halves[:, 1])
+    return array_of(data_type, halves, values.null)
+
+
+def _multiply_add(
+    low: UInt64Array, high: UInt64Array | None, by: int, total: UInt64Array
+) -> tuple[UInt64Array, UInt64Array]:
+    """Return the halves of 128-bit numbers, multiplied by a word and added to."""
+    by_low, by_high = np.uint64(by & 0xFFFFFFFF), np.uint64(by >> 32)
+    right, left = low & _HALF_MASK, low >> _HALF
+    middle = right * by_low
+    middle >>= _HALF
+    middle += left * by_low
+    right *= by_high
+    right += middle & _HALF_MASK
+    middle >>= _HALF
+    right >>= _HALF
+    left *= by_high
+    left += middle
+    left += right
+    if high is not None:
+        left += high * np.uint64(by)
+    low = low * np.uint64(by)
+    low += total
+    left += low < total
+    return low, left
+
+
+def _decimal_text(values: Values, *, parts: tuple[Group, ...], scale: int) -> Array:
+    """Read decimals into the text that SELECT prints: `-12.50`, `0.07`, `3`."""
+    words = _Words(values)
+    precision = sum(group.digits for group in parts)
+    digits = np.empty((len(values), precision), dtype=np.uint8)
+    column = 0
+    for group, numbers, _ in _read_groups(words, parts):
+        rest = numbers.astype(np.uint32)
+        for index in range(column + group.digits - 1, column - 1, -1):
+            rest, digits[:, index] = np.divmod(rest, np.uint32(10))
+        column += group.digits
+    negative = np.zeros(len(values), dtype=np.bool_) if words.flip is None else words.flip != 0
+    return _print_decimals(digits, scale, negative, values.null)
+
+
+def _print_decimals(
+    digits: npt.NDArray[np.uint8],
+    scale: int,
+    negative: npt.NDArray[np.bool_],
+    null: npt.NDArray[np.bool_] | None,
+) -> Array:
+    """Write sign, digits and point as a matrix, and remove leading zeros."""
+    count, precision = digits.shape
+    whole = digits[:, : precision - scale]
+    if not whole.shape[1]:
+        whole = np.zeros((count, 1), dtype=np.uint8)
+    signs = np.full((count, 1), ord("-"), dtype=np.uint8)
+    fraction = [np.full((count, 1), ord("."), dtype=np.uint8), digits[:, precision - scale :] + 48]
+    text = np.concatenate([signs, whole + 48, *(fraction if scale else [])], axis=1)
+    keep = np.ones(text.shape, dtype=np.bool_)
+    keep[:, 0] = negative
+    keep[:, 1 : whole.shape[1]] = np.logical_or.accumulate(whole[:, :-1] != 0, axis=1)
+    if null is not None:
+        keep[null] = False
+    offsets = to_offsets(np.concatenate([[0], keep.sum(axis=1)]))
+    return Bytes(offsets, text[keep]).array(pa.string(), null)
+
+
+def read_decimal_text(values: Values, *, data_type: pa.DataType) -> Array:
+    """Read the text of DECIMALs of a type."""
+    try:
+        return gather_bytes(values).array(pa.string(), values.null).cast(data_type)
+    except pa.ArrowInvalid as error:
+        raise FormatError("the text of a DECIMAL is no number of its type") from error

@@ -1,7 +1,6 @@
 """Decoded columns as JSON: numbers stay numbers, the rest is text as MySQL prints it.
 
-TIMESTAMP is printed in UTC, whatever the session's time zone was. A JSON document is the text that
-SELECT prints: as values of this JSON its numbers and keys would not stay what they are.
+TIMESTAMP is printed in UTC, a JSON document as the text of SELECT, to keep its numbers and keys.
 
 Source: MySQL 9.7 reference manual, 13 Data Types.
 """
@@ -9,17 +8,14 @@ Source: MySQL 9.7 reference manual, 13 Data Types.
 from __future__ import annotations
 
 import base64
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import numpy.typing as npt
-
-    from airflow_provider_binlog.rows.values import Array
+from airflow_provider_binlog.rows.values import Array
 
 JsonValue = int | float | str | list[float] | dict[str, str] | dict[str, int | str] | None
 

@@ -10,9 +10,10 @@ and Collations.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import pyarrow as pa
 
@@ -32,27 +33,27 @@ from airflow_provider_binlog.binlog.column_types import (
     Metadata,
     type_name,
 )
+from airflow_provider_binlog.binlog.events.table_map import TableMapColumn
 from airflow_provider_binlog.blocks.arrays import of_octets
 from airflow_provider_binlog.changes import InvalidText, Policies, ZeroDates
 from airflow_provider_binlog.errors import FormatError, UnsupportedError
 from airflow_provider_binlog.rows.types import (
-    binary,
-    decimals,
-    moments,
     numbers,
     printed,
+    strings,
     temporals,
-    text,
 )
 from airflow_provider_binlog.rows.types.json import column as json
-from airflow_provider_binlog.rows.values import Bytes, Gather, Plan, gather_bytes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from airflow_provider_binlog.binlog.events.table_map import TableMapColumn
-    from airflow_provider_binlog.rows.types.printed import JsonValue, Show
-    from airflow_provider_binlog.rows.values import Array, Convert, Values
+from airflow_provider_binlog.rows.types.printed import JsonValue, Show
+from airflow_provider_binlog.rows.values import (
+    Array,
+    Bytes,
+    Convert,
+    Gather,
+    Plan,
+    Values,
+    gather_bytes,
+)
 
 _BIT_WIDTH_MAX = 64
 _UTF8 = "utf8mb4"
@@ -61,12 +62,7 @@ _T = ColumnType
 
 
 class Reading(NamedTuple):
-    """What decides how a column is read besides its type.
-
-    Attributes:
-        policies: How values are staged that no lake type holds.
-        allow_missing_metadata: As of `compile_layout`.
-    """
+    """What decides how a column is read besides its type: see `compile_layout`."""
 
     policies: Policies
     allow_missing_metadata: bool = False
@@ -76,21 +72,6 @@ class Reading(NamedTuple):
         """Whether zero dates are kept, so that dates are staged as text."""
         return self.policies.zero_dates is ZeroDates.TEXT
 
-
-class Form(NamedTuple):
-    """How a result set sends the values of a column.
-
-    Attributes:
-        size: Bytes of a value of fixed width; 0: its length precedes it.
-        byte: Whether that length is one byte; else it is a length-encoded integer.
-    """
-
-    size: int = 0
-    byte: bool = False
-
-
-STRING = Form()
-MOMENT = Form(byte=True)
 
 _MakePlan: TypeAlias = "Callable[[TableMapColumn, Reading], Plan]"
 _MakeResultPlan: TypeAlias = "Callable[[TableMapColumn, Reading, Plan], Plan]"
@@ -110,7 +91,7 @@ class TypeReaders:
 
     Attributes:
         image: Returns the plan by which values of row images are read; it has their Arrow type.
-        form: How a result set sends the values.
+        sent: Bytes of a value that a result set sends in a fixed width; 0: its length precedes it.
         result: Returns the plan by which they are then read, to the same Arrow type; it takes the
             plan for row images, which most types share.
         show: Returns decoded values as JSON.
@@ -118,7 +99,7 @@ class TypeReaders:
     """
 
     image: _MakePlan
-    form: Form = STRING
+    sent: int = 0
     result: _MakeResultPlan = _same_plan
     show: Show = printed.values
     select: Callable[[str, TableMapColumn], str] = _itself
@@ -146,8 +127,6 @@ def plan_column(
 ) -> Plan:
     """Return how the column's values in row images are located and read.
 
-    `allow_missing_metadata` is that of `compile_layout`.
-
     Raises:
         FormatError: There is no such column.
         UnsupportedError: The type is not decoded, or the log leaves out what it takes to read it.
@@ -160,14 +139,14 @@ def plan_result(column: TableMapColumn, policies: Policies, plan: Plan) -> Plan:
     return readers_of(column).result(column, Reading(policies), plan)
 
 
-def form_of(type_code: int) -> Form:
-    """Return how the values of a column of a result set are sent, by the type it declares.
+def sent_bytes(type_code: int) -> int:
+    """Return `TypeReaders.sent` of a column of a result set, by the type it declares.
 
     Raises:
         FormatError: No column that is selected has this type.
     """
     try:
-        return READERS[ColumnType(type_code)].form
+        return READERS[ColumnType(type_code)].sent
     except (KeyError, ValueError):
         raise FormatError("a result set has a column of a type that is not known here") from None
 
@@ -186,12 +165,9 @@ def column_charset(column: TableMapColumn) -> str | None:
     return charset_of(column.collation)
 
 
-# -------------------------------------------------------------------------------------- numbers
-
-
 def _integers(size: int, sent: int) -> TypeReaders:
     """Return the readers of integers of `size` bytes, which a result set sends in `sent`."""
-    return TypeReaders(partial(_integer_plan, size=size), Form(sent), show=printed.integers)
+    return TypeReaders(partial(_integer_plan, size=size), sent, show=printed.integers)
 
 
 def _integer_plan(column: TableMapColumn, reading: Reading, *, size: int) -> Plan:
@@ -202,8 +178,9 @@ def _integer_plan(column: TableMapColumn, reading: Reading, *, size: int) -> Pla
     return numbers.integer_plan(size, unsigned=bool(column.unsigned))
 
 
-def _year_result(_column: TableMapColumn, _reading: Reading, plan: Plan) -> Plan:
-    return replace(plan, convert=temporals.sent_years)
+def _sent(convert: Convert) -> _MakeResultPlan:
+    """Return what makes plans by which a result set is read to the type of row images."""
+    return lambda _column, _reading, plan: replace(plan, convert=convert)
 
 
 def _bit_plan(column: TableMapColumn, _reading: Reading) -> Plan:
@@ -226,8 +203,8 @@ def _exact(values: Values, *, size: int, convert: Convert) -> Array:
 
 def _decimal_result(_column: TableMapColumn, _reading: Reading, plan: Plan) -> Plan:
     if isinstance(plan.arrow_type, pa.Decimal128Type):
-        return replace(plan, convert=decimals.text_converter(plan.arrow_type))
-    return replace(plan, convert=text.plan(1, _UTF8).convert)
+        return replace(plan, convert=partial(numbers.read_decimal_text, data_type=plan.arrow_type))
+    return replace(plan, convert=strings.text_plan(1, _UTF8).convert)
 
 
 def _without_zeros(name: str, column: TableMapColumn) -> str:
@@ -235,30 +212,25 @@ def _without_zeros(name: str, column: TableMapColumn) -> str:
     return f"CAST({name} AS DECIMAL({column.precision},{column.scale}))"
 
 
-# -------------------------------------------------------------------------------------- dates
-
 _DATES = TypeReaders(
-    lambda _, reading: temporals.date_plan(as_text=reading.dates_as_text),
-    MOMENT,
-    lambda _, reading, __: moments.date_plan(
+    lambda _, reading: temporals.date_plan(temporals.read_dates, 3, as_text=reading.dates_as_text),
+    result=lambda _, reading, __: temporals.date_plan(
         temporals.read_sent_moments, 0, as_text=reading.dates_as_text
     ),
-    printed.moments,
+    show=printed.moments,
 )
 
 
 def _datetime_result(column: TableMapColumn, reading: Reading, _plan: Plan) -> Plan:
     read = temporals.read_sent_moments
-    return moments.datetime_plan(read, 0, column.fsp, as_text=reading.dates_as_text)
+    kind = temporals.DATETIME
+    return temporals.moment_plan(kind, read, 0, column.fsp, as_text=reading.dates_as_text)
 
 
 def _timestamp_result(column: TableMapColumn, reading: Reading, _plan: Plan) -> Plan:
     read = temporals.read_sent_instants
-    return moments.timestamp_plan(read, 0, column.fsp, as_text=reading.dates_as_text)
-
-
-def _time_result(_column: TableMapColumn, _reading: Reading, plan: Plan) -> Plan:
-    return replace(plan, convert=temporals.sent_times)
+    kind = temporals.TIMESTAMP
+    return temporals.moment_plan(kind, read, 0, column.fsp, as_text=reading.dates_as_text)
 
 
 def _old(make: Callable[[int, bool], Plan]) -> _MakePlan:
@@ -275,9 +247,6 @@ def _old(make: Callable[[int, bool], Plan]) -> _MakePlan:
         return make(column.datetime_precision, reading.dates_as_text)
 
     return plan
-
-
-# -------------------------------------------------------------------------------------- text
 
 
 def _prefix(column: TableMapColumn) -> int:
@@ -305,31 +274,27 @@ def _text_plan(column: TableMapColumn, reading: Reading) -> Plan:
     if column.real_type in COMPRESSED:
         is_varchar = column.real_type == ColumnType.VARCHAR_COMPRESSED
         bytes_max = column.bytes_max if is_varchar else (1 << 8 * prefix) - 1
-        gather = partial(binary.gather_compressed, bytes_max=bytes_max)
-        growth = binary.GROWTH_MAX
+        gather = partial(strings.gather_compressed, bytes_max=bytes_max)
+        growth = strings.GROWTH_MAX
     elif column.collation is None:
-        return text.unknown_plan(prefix)
+        return strings.text_or_bytes_plan(prefix)
     if charset is not None and invalid_text is not InvalidText.BINARY:
         replaces = invalid_text is InvalidText.REPLACE
-        return text.plan(prefix, charset, gather, growth, replaces=replaces)
+        return strings.text_plan(prefix, charset, gather, growth, replaces=replaces)
     if charset is None and column.real_type == ColumnType.STRING:
-        return binary.padded_plan(prefix, column.bytes_max)
-    return binary.plan(prefix, gather, growth)
+        return strings.binary_plan(prefix, column.bytes_max)
+    return strings.bytes_plan(prefix, gather, growth)
 
 
 def _sent_as(kind: ColumnType) -> _MakeResultPlan:
-    """Return what makes plans of values that are sent as if they were of another type.
-
-    Of ENUM and SET the text itself is sent: what information_schema prints of their values may have
-    lost characters.
-    """
+    """Return what makes plans of values that are sent as those of another type, ENUM as text."""
     return lambda column, reading, _: _text_plan(
         replace(column, type_code=kind, real_type=kind), reading
     )
 
 
 def _utf8_result(_column: TableMapColumn, _reading: Reading, _plan: Plan) -> Plan:
-    return text.plan(1, _UTF8)
+    return strings.text_plan(1, _UTF8)
 
 
 def _enum_plan(column: TableMapColumn, reading: Reading) -> Plan:
@@ -355,13 +320,10 @@ def _enum_values(
     if charset == BINARY or invalid_text is InvalidText.BINARY:
         return numbers.EnumValues(array, comma=encode_ascii(",", charset))
     if invalid_text is InvalidText.REPLACE:
-        encoded, changed = text.replace_invalid(stored, charset)
+        encoded, changed = strings.replace_invalid(stored, charset)
         indexes = tuple(changed.nonzero()[0].tolist())
         return numbers.EnumValues(encoded.array(pa.string(), None), indexes)
-    return numbers.EnumValues(text.to_utf8(stored, charset).array(pa.string(), None))
-
-
-# -------------------------------------------------------------------------------------- MariaDB
+    return numbers.EnumValues(strings.to_utf8(stored, charset).array(pa.string(), None))
 
 
 def _hidden(arrow_type: pa.DataType, convert: Convert) -> _MakePlan:
@@ -384,11 +346,12 @@ def _hidden(arrow_type: pa.DataType, convert: Convert) -> _MakePlan:
     return plan
 
 
-# -------------------------------------------------------------------------------------- registry
-
 _TEXT = TypeReaders(_text_plan)
+_TIMES = partial(TypeReaders, result=_sent(temporals.sent_times), show=printed.times)
+_DATETIMES = partial(TypeReaders, result=_datetime_result, show=printed.moments)
+_TIMESTAMPS = partial(TypeReaders, result=_timestamp_result, show=printed.moments)
 _ENUM = TypeReaders(_enum_plan, result=_sent_as(_T.VARCHAR))
-_VECTORS = partial(Plan, binary.VECTOR, binary.vectors)
+_VECTORS = partial(Plan, strings.VECTOR, strings.vectors)
 
 READERS: dict[ColumnType, TypeReaders] = {
     _T.TINY: _integers(1, 1),
@@ -396,38 +359,30 @@ READERS: dict[ColumnType, TypeReaders] = {
     _T.INT24: _integers(3, 4),
     _T.LONG: _integers(4, 4),
     _T.LONGLONG: _integers(8, 8),
-    _T.FLOAT: TypeReaders(lambda *_: numbers.float_plan(), Form(4), show=printed.floats),
-    _T.DOUBLE: TypeReaders(lambda *_: numbers.double_plan(), Form(8)),
+    _T.FLOAT: TypeReaders(lambda *_: numbers.FLOAT, 4, show=printed.floats),
+    _T.DOUBLE: TypeReaders(lambda *_: numbers.DOUBLE, 8),
     _T.NEWDECIMAL: TypeReaders(
-        lambda column, _: decimals.plan(column.precision, column.scale),
+        lambda column, _: numbers.decimal_plan(column.precision, column.scale),
         result=_decimal_result,
         show=printed.decimals,
         select=_without_zeros,
     ),
     _T.BIT: TypeReaders(_bit_plan, result=_bit_result, show=printed.bits),
-    _T.YEAR: TypeReaders(lambda *_: numbers.year_plan(), Form(2), _year_result),
+    _T.YEAR: TypeReaders(lambda *_: numbers.YEAR, 2, _sent(temporals.sent_years)),
     **dict.fromkeys((_T.DATE, _T.NEWDATE), _DATES),
-    _T.TIME2: TypeReaders(
-        lambda column, _: temporals.time_plan(column.fsp), MOMENT, _time_result, printed.times
+    _T.TIME2: _TIMES(lambda column, _: temporals.time_plan(column.fsp)),
+    _T.DATETIME2: _DATETIMES(
+        lambda column, to: temporals.datetime_plan(column.fsp, as_text=to.dates_as_text)
     ),
-    _T.DATETIME2: TypeReaders(
-        lambda column, to: temporals.datetime_plan(column.fsp, as_text=to.dates_as_text),
-        *(MOMENT, _datetime_result, printed.moments),
+    _T.TIMESTAMP2: _TIMESTAMPS(
+        lambda column, to: temporals.timestamp_plan(column.fsp, as_text=to.dates_as_text)
     ),
-    _T.TIMESTAMP2: TypeReaders(
-        lambda column, to: temporals.timestamp_plan(column.fsp, as_text=to.dates_as_text),
-        *(MOMENT, _timestamp_result, printed.moments),
+    _T.TIME: _TIMES(_old(lambda fsp, _: temporals.old_time_plan(fsp))),
+    _T.DATETIME: _DATETIMES(
+        _old(lambda fsp, as_text: temporals.old_datetime_plan(fsp, as_text=as_text))
     ),
-    _T.TIME: TypeReaders(
-        _old(lambda fsp, _: temporals.old_time_plan(fsp)), MOMENT, _time_result, printed.times
-    ),
-    _T.DATETIME: TypeReaders(
-        _old(lambda fsp, as_text: temporals.old_datetime_plan(fsp, as_text=as_text)),
-        *(MOMENT, _datetime_result, printed.moments),
-    ),
-    _T.TIMESTAMP: TypeReaders(
-        _old(lambda fsp, as_text: temporals.old_timestamp_plan(fsp, as_text=as_text)),
-        *(MOMENT, _timestamp_result, printed.moments),
+    _T.TIMESTAMP: _TIMESTAMPS(
+        _old(lambda fsp, as_text: temporals.old_timestamp_plan(fsp, as_text=as_text))
     ),
     **dict.fromkeys((_T.STRING, _T.VARCHAR, _T.VAR_STRING), _TEXT),
     **dict.fromkeys((_T.TINY_BLOB, _T.BLOB, _T.MEDIUM_BLOB, _T.LONG_BLOB), _TEXT),
@@ -437,7 +392,7 @@ READERS: dict[ColumnType, TypeReaders] = {
     _T.SET: _ENUM,
     _T.JSON: TypeReaders(lambda column, _: json.plan(_prefix(column)), result=_utf8_result),
     _T.GEOMETRY: TypeReaders(
-        lambda column, _: binary.plan(_prefix(column)), show=printed.geometries
+        lambda column, _: strings.bytes_plan(_prefix(column)), show=printed.geometries
     ),
     _T.VECTOR: TypeReaders(
         lambda column, _: _VECTORS(prefix=_prefix(column)), show=printed.vectors
@@ -449,9 +404,9 @@ NOT_DECODED = frozenset({_T.DECIMAL, _T.NULL})
 """Types that a TABLE_MAP may have, and no table: DECIMAL of servers before MySQL 5.0, and NULL."""
 
 HIDDEN_READERS: dict[str | None, TypeReaders] = {
-    "inet4": TypeReaders(_hidden(pa.string(), binary.inet4s), result=_utf8_result),
-    "inet6": TypeReaders(_hidden(pa.string(), binary.inet6s), result=_utf8_result),
-    "uuid": TypeReaders(_hidden(pa.string(), binary.uuids), result=_utf8_result),
-    "vector": TypeReaders(_hidden(binary.VECTOR, binary.vectors), show=printed.vectors),
+    "inet4": TypeReaders(_hidden(pa.string(), strings.inet4s), result=_utf8_result),
+    "inet6": TypeReaders(_hidden(pa.string(), strings.inet6s), result=_utf8_result),
+    "uuid": TypeReaders(_hidden(pa.string(), strings.uuids), result=_utf8_result),
+    "vector": TypeReaders(_hidden(strings.VECTOR, strings.vectors), show=printed.vectors),
 }
 """By data type, for the types of `HIDDEN_TYPES`."""

@@ -1,220 +1,289 @@
-"""DATE, DATETIME, TIMESTAMP, TIME and YEAR as the log and result sets store them.
+"""DATE, DATETIME, TIMESTAMP, TIME and YEAR: as Arrow has them, or as the text that SELECT prints.
 
-Row images, in the formats of `fsp` 0 to 6 digits of a second:
+    0000-00-00    2026-02-31    2026-11-21 05:06:47.120000
 
-    DATE        3 bytes, little-endian  year 15 | month 4 | day 5 bits
-    DATETIME    5 bytes, big-endian     1 | year * 13 + month 17 | day 5 | hour 5 | min 6 | sec 6
-    TIMESTAMP   4 bytes, big-endian     seconds since 1970 in UTC, unsigned
-    TIME        3 bytes, big-endian     2 | hour 10 | min 6 | sec 6, plus half the range
-    then the fraction of a second in 0 to 3 bytes: in units of 1/100, 1/10,000, 1/1,000,000
-
-Row images, in the formats from before MySQL 5.6: tables that were never rebuilt since, and
-MariaDB's under `mysql56_temporal_format=OFF`. The log does not contain the number of fractional
-digits, and so of bytes: only information_schema does.
-
-    digits of a second       0   1   2   3   4   5   6
-    bytes of a TIME          3   4   4   5   5   5   6
-    bytes of a DATETIME      8   6   6   7   7   7   8
-    bytes of a TIMESTAMP     4   5   5   6   6   7   7
-
-With no digits they are little-endian: a TIME is the signed number hhmmss, a DATETIME the
-number YYYYMMDDhhmmss, a TIMESTAMP seconds since 1970 in UTC. With digits, which MariaDB alone
-knows, they are big-endian, in units of the last digit: a TIME counts from 839 hours below zero; a
-DATETIME is year, month of 13, day of 32, hour, minute, second and fraction as one number; a
-TIMESTAMP is four bytes of seconds and then the fraction.
-
-Result sets, little-endian, a TIMESTAMP in the session's time zone, which is UTC:
-
-    DATE, DATETIME, TIMESTAMP   0, 4, 7 or 11 bytes: 2 year | month | day | hour | minute | second
-                                | 4 microseconds; what is left out is 0
-    TIME                        0, 8 or 12 bytes: negative | 4 days | hour | minute | second
-                                | 4 microseconds
-    YEAR                        2 bytes
+What no lake type holds (zero dates, the 31st of February) is NULL in an array, and printed as it
+is. A TIMESTAMP is in UTC, its zero date too. `fsp` is the number of digits of a second, 0 to 6.
 
 Source: mysql-server mysys/my_time.cc, my_datetime_packed_from_binary, my_time_packed_from_binary,
-my_timestamp_from_binary; sql/field.cc, Field_newdate, and of 5.5 Field_time, Field_datetime,
-Field_timestamp; sql/protocol_classic.cc, Protocol_binary::store_datetime, store_date, store_time;
-mariadb sql/field.cc, Field_time_hires, Field_datetime_hires, Field_timestamp_hires;
-sql/compat56.cc; sql/protocol.cc; MySQL Internals, "Binary Protocol Value".
+my_timestamp_from_binary, my_date_to_str and my_datetime_to_str; sql/field.cc, Field_newdate.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
-from typing import TYPE_CHECKING
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from airflow_provider_binlog.errors import FormatError
-from airflow_provider_binlog.rows.types import moments
-from airflow_provider_binlog.rows.types.moments import FSP_MAX, Instants, Moments
 from airflow_provider_binlog.rows.types.numbers import read_unsigned
-from airflow_provider_binlog.rows.values import Array, Plan, Values, array_of, cached_slices
+from airflow_provider_binlog.rows.values import Array, Bytes, Int64Array, Plan, Values, array_of
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+FSP_MAX = 6
+YEAR_MAX = 9999
 
-    from airflow_provider_binlog.rows.values import Int64Array
+DATETIME = pa.timestamp("us")
+TIMESTAMP = pa.timestamp("us", tz="UTC")
 
 _MICROSECONDS = 1_000_000
+_DAY_SECONDS = 86_400
+# A month has 28 to 31 days.
+_DAYS_BITS = 5
+_DAYS_MASK = (1 << _DAYS_BITS) - 1
+Numbers: TypeAlias = "tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]"
+"""Days or microseconds since 1970, and which of them are valid."""
+
+_DATE_PATTERN = "####-##-##"
+_DATETIME_PATTERN = "####-##-## ##:##:##"
+
+
+class Moments(NamedTuple):
+    """Dates with a time of day, in parts; zero and invalid dates too.
+
+    Attributes:
+        month: int64; `year * months + month`, one entry per value.
+        day, hour, minute, second: int64; of dates without a time of day the last three are 0.
+        micros: int64, or 0 where no value has any.
+        months: How many months a year has here: 0 is one, and there may be invalid ones.
+    """
+
+    month: Int64Array
+    day: Int64Array
+    hour: Int64Array | int
+    minute: Int64Array | int
+    second: Int64Array | int
+    micros: Int64Array | int
+    months: int = 13
+
+    def days(self) -> Numbers:
+        """Return days since 1970, and which of them are dates at all."""
+        months = _calendar(self.months).take(self.month, mode="clip")
+        before = self.day - 1  # of day 0 the largest unsigned number
+        valid = before.view(np.uint64) < (months & _DAYS_MASK).view(np.uint64)
+        months >>= _DAYS_BITS
+        months += before
+        return months, valid
+
+    def microseconds(self) -> Numbers:
+        """Return microseconds since 1970, and which of them are dates at all."""
+        total, valid = self.days()
+        valid &= (self.hour < 24) & (self.minute < 60) & (self.second < 60)
+        total *= _DAY_SECONDS
+        total += (self.hour * 60 + self.minute) * 60 + self.second
+        total *= _MICROSECONDS
+        if not isinstance(self.micros, int):
+            valid &= self.micros < _MICROSECONDS
+            total += self.micros
+        return total, valid
+
+    def text(self, values: Values, fsp: int) -> Array:
+        """Return the text of dates with a time of day."""
+        year, month = np.divmod(self.month, self.months)
+        two_digits = (month, self.day, self.hour, self.minute, self.second)
+        numbers = [(year, 4), *((number, 2) for number in two_digits)]
+        if not fsp:
+            return _print(_DATETIME_PATTERN, numbers, values)
+        numbers.append((self.micros // 10 ** (6 - fsp), fsp))
+        return _print(f"{_DATETIME_PATTERN}.{'#' * fsp}", numbers, values)
+
+
+class Instants(NamedTuple):
+    """Points in time; both 0 for the zero date.
+
+    Attributes:
+        seconds: int64, since 1970 in UTC, one entry per value.
+        micros: int64, or 0 where no value has any.
+    """
+
+    seconds: Int64Array
+    micros: Int64Array | int
+
+    def microseconds(self) -> Numbers:
+        """Return microseconds since 1970, and which of them are no zero date."""
+        total = self.seconds * _MICROSECONDS
+        total += self.micros
+        # 0 is '0000-00-00 00:00:00': the first second of 1970 is not in the type's range.
+        return total, (total > 0) & (self.micros < _MICROSECONDS)
+
+    def text(self, values: Values, fsp: int) -> Array:
+        """Return the text of the points in time, in UTC."""
+        days, second = np.divmod(self.seconds, _DAY_SECONDS)
+        dates = days.astype("datetime64[D]")
+        months = dates.astype("datetime64[M]")
+        year, month = np.divmod(months.astype(np.int64), 12)
+        day = (dates - months.astype("datetime64[D]")).astype(np.int64) + 1
+        some = (self.seconds != 0) | (self.micros != 0)
+        clock = second // 3600, second // 60 % 60, second % 60
+        month = ((year + 1970) * 13 + month + 1) * some
+        return Moments(month, day * some, *clock, self.micros).text(values, fsp)
+
+
+def date_plan(read: Callable[[Values], Moments], size: int, *, as_text: bool) -> Plan:
+    """Return how to read DATE in `size` bytes: date32, or the text of SELECT."""
+
+    def texts(values: Values) -> Array:
+        parts = read(values)
+        year, month = np.divmod(parts.month, parts.months)
+        return _print(_DATE_PATTERN, [(year, 4), (month, 2), (parts.day, 2)], values)
+
+    def dates(values: Values) -> Array:
+        days, valid = read(values).days()
+        return _array(pa.date32(), days.astype(np.int32), valid, values)
+
+    return Plan(pa.string(), texts, size) if as_text else Plan(pa.date32(), dates, size)
+
+
+def moment_plan(
+    data_type: pa.DataType,
+    read: Callable[[Values], Moments | Instants],
+    size: int,
+    fsp: int,
+    *,
+    as_text: bool,
+) -> Plan:
+    """Return how to read `DATETIME` or `TIMESTAMP` in `size` bytes, or the text of SELECT."""
+    if as_text:
+        return Plan(pa.string(), lambda values: read(values).text(values, fsp), size)
+    return Plan(
+        data_type, lambda values: _array(data_type, *read(values).microseconds(), values), size
+    )
+
+
+def _array(
+    data_type: pa.DataType,
+    numbers: npt.NDArray[np.signedinteger],
+    valid: npt.NDArray[np.bool_],
+    values: Values,
+) -> Array:
+    if np.count_nonzero(valid) == len(valid):
+        return array_of(data_type, numbers, values.null)
+    null = ~valid if values.null is None else values.null | ~valid
+    return array_of(data_type, numbers, null)
+
+
+@cache
+def _calendar(months: int) -> Int64Array:
+    """Return of each month its first day, since 1970, and in the lowest bits how many it has.
+
+    Indexed by `year * months + month`. Months outside of the years 1 to 9999 have no days, and the
+    last entry stands for all later ones: the length of year 0 differs between calendars.
+    """
+    calendar = np.zeros((YEAR_MAX + 1, months), dtype=np.int64)
+    starts = np.arange("0001-01", "10000-02", dtype="datetime64[M]").astype("datetime64[D]")
+    numbers = starts.astype(np.int64)
+    calendar[1:, 1:13] = (numbers[:-1] << _DAYS_BITS | np.diff(numbers)).reshape(YEAR_MAX, 12)
+    return np.append(calendar, np.int64(0))
+
+
+def _print(pattern: str, numbers: Iterable[tuple[Int64Array | int, int]], values: Values) -> Array:
+    """Return the pattern with its `#`s replaced by the digits of each value's numbers, in order.
+
+    Raises:
+        FormatError: A number has more digits than the pattern has room for.
+    """
+    count = len(values)
+    row = np.frombuffer(pattern.encode(), dtype=np.uint8)
+    text: npt.NDArray[np.uint8] = np.tile(row, (count, 1))
+    indexes = np.flatnonzero(row == ord("#"))
+    for number, digits in numbers:
+        own, indexes = indexes[:digits], indexes[digits:]
+        rest = np.broadcast_to(number, count)
+        rest = rest if values.null is None else np.where(values.null, 0, rest)
+        if count and int(rest.max()) >= 10**digits:
+            what = "a year of five digits" if digits == 4 else "a part with too many digits"
+            raise FormatError(f"not a date: {what}", max=YEAR_MAX if digits == 4 else 10**digits)
+        for index in own[::-1].tolist():
+            rest, digit = np.divmod(rest, 10)
+            text[:, index] = digit + ord("0")
+    return Bytes.of_rows(text).array(pa.string(), values.null)
+
+
 _FRACTION_UNIT = (0, 10_000, 100, 1)
 _DATE_MONTHS = 16
-_DATETIME_MONTHS = 13
-_CLOCK_BITS, _DAY_BITS = 17, 5
-_CLOCK_MASK = (1 << _CLOCK_BITS) - 1
-_DAY_MICROSECONDS = 86_400 * _MICROSECONDS
-
-# Dates of these years are looked up whole; the last year is exclusive.
-_COMMON_YEARS = (1900, 2156)
-
-# A date or a time of day that there is not; the sum of either with another part, or of both, is
-# less than any moment.
-_NO_PART = -(1 << 62)
-_NO_MOMENT = -(1 << 61)
-
-
-def date_plan(*, as_text: bool) -> Plan:
-    """Return how to read DATE: see `moments.date_plan`."""
-    return moments.date_plan(_read_dates, 3, as_text=as_text)
 
 
 def datetime_plan(fsp: int, *, as_text: bool) -> Plan:
-    """Return how to read DATETIME(`fsp`): see `moments.datetime_plan`."""
-    fraction = _fraction_bytes(fsp)
-    if not as_text:
-        return Plan(moments.DATETIME, partial(_datetimes, fraction=fraction), size=5 + fraction)
-    read = partial(_read_moments, fraction=fraction)
-    return moments.datetime_plan(read, 5 + fraction, fsp, as_text=True)
+    """Return how to read DATETIME(`fsp`): see `moment_plan`."""
+    size = 5 + _fraction_bytes(fsp)
+    return moment_plan(DATETIME, partial(_read_moments, size=size), size, fsp, as_text=as_text)
 
 
 def timestamp_plan(fsp: int, *, as_text: bool) -> Plan:
-    """Return how to read TIMESTAMP(`fsp`): see `moments.timestamp_plan`."""
-    fraction = _fraction_bytes(fsp)
-    read = partial(_read_instants, fraction=fraction)
-    return moments.timestamp_plan(read, 4 + fraction, fsp, as_text=as_text)
+    """Return how to read TIMESTAMP(`fsp`): see `moment_plan`."""
+    size = 4 + _fraction_bytes(fsp)
+    return moment_plan(TIMESTAMP, partial(_read_instants, size=size), size, fsp, as_text=as_text)
 
 
 def time_plan(fsp: int) -> Plan:
     """Return how to read TIME(`fsp`): signed microseconds, int64."""
-    fraction = _fraction_bytes(fsp)
-    return Plan(pa.int64(), partial(_time, fraction=fraction), size=3 + fraction)
+    size = 3 + _fraction_bytes(fsp)
+    return Plan(pa.int64(), partial(_time, size=size), size=size)
 
 
 def _fraction_bytes(fsp: int) -> int:
-    """Return how many bytes `fsp` digits of a second take.
-
-    Raises:
-        FormatError: There are more digits than MySQL knows.
-    """
-    if fsp > FSP_MAX:
-        raise FormatError("more than 6 digits of a second", fsp=fsp)
-    return (fsp + 1) // 2
+    return (_checked(fsp) + 1) // 2
 
 
-def _read_dates(values: Values) -> Moments:
+def read_dates(values: Values) -> Moments:
+    """Read `year 15 | month 4 | day 5 bits`, little-endian."""
     stored = values.read("<u4").astype(np.int64) & 0xFFFFFF
     return Moments(stored >> 5, stored & 31, 0, 0, 0, 0, months=_DATE_MONTHS)
 
 
-def _fraction(words: npt.NDArray[np.uint64], last: int, size: int) -> Int64Array | int:
-    """Return microseconds from the `size` bytes that end at byte `last` of each word."""
+def _fraction(words: npt.NDArray[np.uint64], first: int, stop: int) -> Int64Array | int:
+    """Return microseconds from bytes `first` to `stop` of each big-endian word."""
+    size = stop - first
     if not size:
         return 0
-    shifted = words >> np.uint64(8 * (8 - last))
+    shifted = words >> np.uint64(8 * (8 - stop))
     shifted &= np.uint64((1 << 8 * size) - 1)
     micros = shifted.view(np.int64)
     micros *= _FRACTION_UNIT[size]
     return micros
 
 
-def _read_packed(values: Values, *, fraction: int) -> tuple[Int64Array, Int64Array | int]:
-    """Return each DATETIME's bits without its top one, and its microseconds."""
+def _read_moments(values: Values, *, size: int) -> Moments:
+    """Read `1 | year * 13 + month 17 | day 5 | hour 5 | minute 6 | second 6 bits`, big-endian.
+
+    The fraction of a second follows in up to 3 bytes, in units of 1/100, 1/10,000 or 1/1,000,000.
+    """
     words = values.read(">u8")
     # Without its top bit the number is positive; a value that lacks the bit is after year 9999.
     packed = (words >> np.uint64(24)).view(np.int64)
     packed ^= 1 << 39
-    return packed, _fraction(words, 5 + fraction, fraction)
-
-
-def _read_moments(values: Values, *, fraction: int) -> Moments:
-    packed, micros = _read_packed(values, fraction=fraction)
     hour, minute, second = packed >> 12 & 31, packed >> 6 & 63, packed & 63
+    micros = _fraction(words, 5, size)
     return Moments(packed >> 22, packed >> 17 & 31, hour, minute, second, micros)
 
 
-def _datetimes(values: Values, *, fraction: int) -> Array:
-    convert = partial(_microseconds, fraction=fraction)
-    return moments.array_in_slices(convert, values, moments.DATETIME)
-
-
-def _microseconds(values: Values, *, fraction: int) -> moments.Numbers:
-    """Return microseconds since 1970: of common years from tables, if all are."""
-    packed, micros = _read_packed(values, fraction=fraction)
-    date = packed >> _CLOCK_BITS
-    date -= _COMMON_YEARS[0] * _DATETIME_MONTHS << _DAY_BITS
-    dates = _common_dates()
-    if len(date) and int(np.maximum.reduce(date.view(np.uint64))) >= len(dates):
-        read = _read_moments(values, fraction=fraction)
-        return moments.datetimes(read)
-    total = dates.take(date)
-    packed &= _CLOCK_MASK
-    total += _clock().take(packed)
-    valid = total > _NO_MOMENT
-    if not isinstance(micros, int):
-        valid &= micros < _MICROSECONDS
-        total += micros
-    return total, valid
-
-
-@cache
-def _common_dates() -> Int64Array:
-    """Return the microseconds since 1970 by date, from the first of the common years on."""
-    first, last = _COMMON_YEARS
-    months = np.arange(first * _DATETIME_MONTHS, last * _DATETIME_MONTHS)
-    days = np.arange(1 << _DAY_BITS)
-    month, day = np.repeat(months, len(days)), np.tile(days, len(months))
-    since, valid = Moments(month, day, 0, 0, 0, 0).days()
-    return np.where(valid, since * _DAY_MICROSECONDS, _NO_PART)
-
-
-@cache
-def _clock() -> Int64Array:
-    """Return the microseconds since midnight by hour, minute and second."""
-    clock = np.arange(_CLOCK_MASK + 1)
-    hour, minute, second = clock >> 12, clock >> 6 & 63, clock & 63
-    valid = (hour < 24) & (minute < 60) & (second < 60)
-    return np.where(valid, ((hour * 60 + minute) * 60 + second) * _MICROSECONDS, _NO_PART)
-
-
-def _read_instants(values: Values, *, fraction: int) -> Instants:
+def _read_instants(values: Values, *, size: int) -> Instants:
     words = values.read(">u8")
-    seconds = (words >> np.uint64(32)).view(np.int64)
-    return Instants(seconds, _fraction(words, 4 + fraction, fraction))
+    return Instants((words >> np.uint64(32)).view(np.int64), _fraction(words, 4, size))
 
 
-def _time(values: Values, *, fraction: int) -> Array:
-    total = np.empty(len(values), dtype=np.int64)
-    for some in cached_slices(len(values)):
-        total[some] = _read_times(values.choose(some), fraction=fraction)
-    return array_of(pa.int64(), total, values.null)
-
-
-def _read_times(values: Values, *, fraction: int) -> Int64Array:
-    """Return signed microseconds."""
-    size = 3 + fraction
+def _time(values: Values, *, size: int) -> Array:
+    """Read `2 | hour 10 | minute 6 | second 6 bits` and the fraction, plus half of the range."""
     words = values.read(">u8") >> np.uint64(8 * (8 - size))
     stored = words.view(np.int64) - (1 << (8 * size - 1))
     magnitude = np.abs(stored)
+    fraction = size - 3
     clock = magnitude >> 8 * fraction
     seconds = ((clock >> 12 & 0x3FF) * 60 + (clock >> 6 & 63)) * 60 + (clock & 63)
     micros = (magnitude & ((1 << 8 * fraction) - 1)) * _FRACTION_UNIT[fraction]
     total = seconds * _MICROSECONDS + micros
-    signed: Int64Array = np.where(stored < 0, -total, total)
-    return signed
+    return array_of(pa.int64(), np.where(stored < 0, -total, total), values.null)
 
 
+# The formats from before MySQL 5.6, and MariaDB's under mysql56_temporal_format=OFF. Without digits
+# of a second: little-endian numbers hhmmss, YYYYMMDDhhmmss, and seconds since 1970. With digits,
+# which MariaDB alone has: big-endian, in units of the last digit; a DATETIME is year, month of 13,
+# day of 32, hour, minute, second and fraction as one number; a TIMESTAMP 4 bytes of seconds and the
+# fraction. Source: MySQL 5.5 sql/field.cc, Field_time, Field_datetime, Field_timestamp; mariadb
+# sql/field.cc, Field_time_hires, Field_datetime_hires, Field_timestamp_hires; sql/compat56.cc.
 OLD_TIME_BYTES = (3, 4, 4, 5, 5, 5, 6)
 OLD_DATETIME_BYTES = (8, 6, 6, 7, 7, 7, 8)
 OLD_TIMESTAMP_BYTES = (4, 5, 5, 6, 6, 7, 7)
@@ -232,15 +301,17 @@ def old_time_plan(fsp: int) -> Plan:
 
 
 def old_datetime_plan(fsp: int, *, as_text: bool) -> Plan:
-    """Return how to read DATETIME(`fsp`): see `moments.datetime_plan`."""
+    """Return how to read DATETIME(`fsp`): see `moment_plan`."""
     size = OLD_DATETIME_BYTES[_checked(fsp)]
-    return moments.datetime_plan(partial(_read_old_moments, fsp=fsp), size, fsp, as_text=as_text)
+    read = partial(_read_old_moments, fsp=fsp)
+    return moment_plan(DATETIME, read, size, fsp, as_text=as_text)
 
 
 def old_timestamp_plan(fsp: int, *, as_text: bool) -> Plan:
-    """Return how to read TIMESTAMP(`fsp`): see `moments.timestamp_plan`."""
+    """Return how to read TIMESTAMP(`fsp`): see `moment_plan`."""
     size = OLD_TIMESTAMP_BYTES[_checked(fsp)]
-    return moments.timestamp_plan(partial(_read_old_instants, fsp=fsp), size, fsp, as_text=as_text)
+    read = partial(_read_old_instants, fsp=fsp)
+    return moment_plan(TIMESTAMP, read, size, fsp, as_text=as_text)
 
 
 def _checked(fsp: int) -> int:
@@ -300,6 +371,10 @@ def _read_old_instants(values: Values, *, fsp: int) -> Instants:
     return Instants(stored >> bits, (stored & ((1 << bits) - 1)) * 10 ** (6 - fsp))
 
 
+# Result sets, little-endian, a TIMESTAMP in UTC; what is left out at the end is 0:
+#     DATE, DATETIME, TIMESTAMP   2 year | month | day | hour | minute | second | 4 microseconds
+#     TIME                        negative | 4 days | hour | minute | second | 4 microseconds
+# Source: sql/protocol_classic.cc, Protocol_binary::store_datetime, store_date, store_time.
 _MONTHS = 13
 _DATE_BYTES, _CLOCK_BYTES, _MOMENT_BYTES = 4, 7, 11
 _TIME_BYTES, _TIME_BYTES_MAX = 8, 12

@@ -1,29 +1,133 @@
 """Rows that are computed once and read more than once, and the counts of collapsed ones.
 
-They are kept on the executors or, if they are few, as literals of the plans that read them. Such a
-plan needs neither a job for its source nor a shuffle, and the engine knows how small it is.
+They are kept on the executors or, if they are few, as literals of the plans that read them, which
+then need no shuffle. By intervals of a key column's values the target's files are skipped.
 """
 
 # ruff: noqa: SLF001  Literals are made of Java's rows, which PySpark would take apart.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from decimal import Decimal
+from itertools import pairwise
+from typing import Any, TypeAlias
 
-from pyspark.sql import DataFrame, Observation
+from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812  PySpark's own habit.
 
-from airflow_provider_binlog.spark.collapse.key_intervals import as_text, find_intervals, measure
+from airflow_provider_binlog.changes import ChangeType
+from airflow_provider_binlog.spark.names import quote_text
+from airflow_provider_binlog.spark.staged.changes import CHANGE
 from airflow_provider_binlog.spark.target.protocol import DELETED
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from typing import TypeAlias
+_ENDS = (ChangeType.DELETE.value, ChangeType.UPDATE_PREIMAGE.value)
+_BEGINS = (ChangeType.INSERT.value, ChangeType.UPDATE_POSTIMAGE.value)
+IS_END = (
+    f"CASE WHEN {CHANGE} IN {_BEGINS} THEN false WHEN {CHANGE} IN {_ENDS} THEN true"
+    f" ELSE CAST(raise_error(concat('not a change type: ', {CHANGE})) AS boolean) END"
+)
+"""SQL of whether a change leaves its key without a row; it fails if it is no change."""
 
-    from pyspark.sql import Column
 
-    from airflow_provider_binlog.spark.collapse.key_intervals import Interval, KeyColumn
+def is_end() -> Column:
+    """Whether a change leaves its key without a row; fails if it is no change."""
+    return F.expr(IS_END)
+
+
+INTERVALS_MAX = 16
+
+Interval: TypeAlias = tuple[str, str]
+"""The smallest and the largest value, both included, as `as_text` writes them."""
+
+_Measure: TypeAlias = int | Decimal | bytes
+
+# How to measure a value: equal measures are equal values, in the same order.
+_MEASURES = {
+    "int": "CAST({} AS bigint)",
+    "bigint": "{}",
+    "decimal": "{}",
+    "date": "unix_date({})",
+    "timestamp": "unix_micros({})",
+    "timestamp_ntz": "unix_micros(CAST({} AS timestamp))",
+    "string": "CAST({} AS binary)",
+    "binary": "{}",
+}
+
+
+@dataclass(frozen=True)
+class KeyColumn:
+    """A column of the source rows whose values are to be known, and its type, with intervals."""
+
+    name: str
+    type: str
+
+
+def has_intervals(type_: str) -> bool:
+    """Whether the order of the type's values is that of the files' statistics."""
+    return _family(type_) in _MEASURES
+
+
+def as_text(value: Column, column: KeyColumn | None) -> Column:
+    """Return values of a column as text, which `literal` makes values again."""
+    if column is not None and column.type == "binary":
+        return F.hex(value)
+    return value.cast("string")
+
+
+def measure(column: KeyColumn) -> Column:
+    """Return how a column's values are measured: see `find_intervals`."""
+    return F.expr(_MEASURES[_family(column.type)].format(column.name))
+
+
+def condition(column: str, type_: str, intervals: Iterable[Interval]) -> str:
+    """Return the SQL condition that a column lies in one of the intervals."""
+    return " OR ".join(
+        f"{column} = {_literal(low, type_)}"
+        if low == high
+        else f"{column} BETWEEN {_literal(low, type_)} AND {_literal(high, type_)}"
+        for low, high in intervals
+    )
+
+
+def _literal(text: str, type_: str) -> str:
+    return f"X'{text}'" if type_ == "binary" else f"CAST({quote_text(text)} AS {type_})"
+
+
+def find_intervals(values: Iterable[tuple[str, _Measure]]) -> tuple[Interval, ...]:
+    """Return at most `INTERVALS_MAX` intervals that hold all values, the widest gaps between them.
+
+    Of each value, in any order, there is its text and its measure: a number, or bytes.
+    """
+    texts = {known: text for text, known in values}
+    ordered: list[_Measure] = sorted(texts)
+    if not ordered:
+        return ()
+    gaps = sorted(
+        ((_distance(low, high), at) for at, (low, high) in enumerate(pairwise(ordered), 1)),
+        reverse=True,
+    )
+    cuts = [0, *sorted(at for _, at in gaps[: INTERVALS_MAX - 1]), len(ordered)]
+    return tuple(
+        (texts[ordered[first]], texts[ordered[after - 1]]) for first, after in pairwise(cuts)
+    )
+
+
+def _distance(low: _Measure, high: _Measure) -> Decimal:
+    return Decimal(_number(high)) - Decimal(_number(low))
+
+
+def _number(value: _Measure) -> int | Decimal:
+    """Return a number in the order of the values; of text it is that of its first bytes."""
+    if isinstance(value, bytes | bytearray):
+        return int.from_bytes(bytes(value[:16]).ljust(16, b"\0"))
+    return value
+
+
+def _family(type_: str) -> str:
+    return type_.partition("(")[0]
+
 
 Keep: TypeAlias = "Callable[[DataFrame], DataFrame]"
 """Computes rows, and returns them as they are kept."""
@@ -34,14 +138,10 @@ CHANGES = "changes"
 
 @dataclass(frozen=True)
 class Collapsed:
-    """Counts of a collapse.
+    """Change rows that were read, and keys that are to be deleted, and to be there.
 
-    Attributes:
-        changes: Change rows that were read.
-        deletes: Keys that are to be deleted.
-        upserts: Keys that are to be there.
-        intervals: Intervals that all values of the counted key column lie in; none if there are no
-            keys, or if NULL is one.
+    All values of the counted key column lie in the intervals: none if there are no keys, or if NULL
+    is one.
     """
 
     changes: int

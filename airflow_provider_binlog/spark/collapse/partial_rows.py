@@ -1,19 +1,14 @@
 """Collapse of row images that lack columns: each column is what the last image that has it says.
 
-What no image has since the row began stays what it is in the target: such a source row is a patch
-of the target's row. One shuffle, as with whole images; columns that the same images lack are kept
-together.
-
-A value that is neither in the range nor in the target is not guessed: the table becomes stale, and
-nothing of the segment is committed. The same holds where an image that lacks columns gives a row
-another key: what it lacks is known under the old key alone.
+What no image has since the row began stays what it is in the target. A value that is not there, or
+is known under a row's old key alone, is not guessed: the table becomes stale.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
 from operator import and_
-from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812  PySpark's own habit.
@@ -21,16 +16,10 @@ from pyspark.sql import functions as F  # noqa: N812  PySpark's own habit.
 from airflow_provider_binlog.changes import ChangeType
 from airflow_provider_binlog.errors import ReloadNeededError
 from airflow_provider_binlog.names import quote_identifier
-from airflow_provider_binlog.spark.collapse.kept_rows import CHANGES
-from airflow_provider_binlog.spark.collapse.whole_rows import is_end
+from airflow_provider_binlog.spark.collapse.kept_rows import CHANGES, Keep, is_end
+from airflow_provider_binlog.spark.plan.segment import Segment
 from airflow_provider_binlog.spark.staged.changes import CHANGE, EVENT, ORDER
 from airflow_provider_binlog.spark.target.protocol import DELETED, LACKS, held, source_column
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from airflow_provider_binlog.spark.collapse.kept_rows import Keep
-    from airflow_provider_binlog.spark.plan.segment import Segment
 
 ROW = "row"
 """`LACKS`: columns that did not change in the range. The row must be in the target."""
@@ -63,11 +52,7 @@ def collapse_partial(
 ) -> DataFrame:
     """Return the source rows of the MERGE, computed once and kept while they are referred to.
 
-    Args:
-        changes: What `read_changes` returned.
-        segment: The segment; its images lack columns.
-        has_rows: Whether the target has rows that patches may be of.
-        keep: How rows are kept.
+    `has_rows` says whether the target has rows that patches may be of.
 
     Raises:
         ReloadNeededError: Values are neither in the range nor in the target.
@@ -84,17 +69,7 @@ def collapse_partial(
 
 
 def refuse_orphans(session: SparkSession, rows: DataFrame, segment: Segment, target: str) -> None:
-    """Refuse changes of rows that the target does not have: on such a row the MERGE failed.
-
-    Args:
-        session: The table's session.
-        rows: The source rows.
-        segment: The segment.
-        target: Quoted name of the lake table, which has all columns of the segment.
-
-    Raises:
-        ReloadNeededError: There are any.
-    """
+    """Refuse changes of rows that the target does not have: on such a row the MERGE failed."""
     key, _ = _numbers(segment)
     names = [F.col(quote_identifier(name)) for name in segment.key]
     there = session.table(target).select(
@@ -113,12 +88,8 @@ def mark_before_images(
     """Return changes with what their before-images are to `collapse_parts`.
 
     One that is followed by the same key repeats what is there. One that is followed by another key
-    ends its own; where that image lacks columns, the row cannot be followed.
-
-    Args:
-        changes: As for `collapse_parts`, with `EVENT`.
-        key: As for it.
-        groups: As for it.
+    ends its own; where that image lacks columns, the row cannot be followed. The changes have
+    `EVENT`.
     """
     # Both images of an update are in one event, one directly after the other.
     in_event = Window.partitionBy(EVENT).orderBy(ORDER)
@@ -189,12 +160,6 @@ def _group_changes(
     """Return one row per key: what the `last` change holds, whether it `_MOVES`, and `CHANGES`.
 
     And where the row began, as `base`, and the last values of each group, as `part0` and so on.
-
-    Args:
-        changes: As for `collapse_parts`.
-        always: The columns that every image has.
-        key: As for `collapse_parts`.
-        groups: As for it.
     """
     order = F.col(ORDER)
     begins, ends = F.col(CHANGE) == ChangeType.INSERT.value, is_end()

@@ -13,7 +13,6 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from typing import TYPE_CHECKING
 
 if sys.version_info < (3, 11):  # noqa: UP036  It is the driver's, which the cluster has.
     sys.exit(
@@ -21,19 +20,22 @@ if sys.version_info < (3, 11):  # noqa: UP036  It is the driver's, which the clu
         "another one by spark.pyspark.python in the conf of the merge"
     )
 
+from collections.abc import Iterator, Sequence
+
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from airflow_provider_binlog.errors import BinlogError, ConfigurationError
 from airflow_provider_binlog.spark.job.failures import explain
-from airflow_provider_binlog.spark.job.options import parse_arguments
-from airflow_provider_binlog.spark.job.report import UNMATCHED, Report, TableReport
+from airflow_provider_binlog.spark.job.options import (
+    UNMATCHED,
+    Report,
+    TableReport,
+    parse_arguments,
+)
 from airflow_provider_binlog.spark.job.session import job_settings
 from airflow_provider_binlog.spark.merge.run import merge_all
 from airflow_provider_binlog.spark.staged.files import HadoopFileSystem
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 UNUSABLE_EXIT = 2
 """The exit code of arguments that cannot be used, as of `argparse`."""
@@ -70,14 +72,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             explained.retryable,
         )
     # Under spark-submit both streams come out as stdout: the report stays the last line.
-    for table in report.held:
-        line = f"{table.table}: {table.status}: {table.reason}"
-        print(f"not merged: {line}", file=sys.stderr, flush=True)
-    if report.unmatched:
-        globs = ", ".join(report.unmatched)
-        print(f"{UNMATCHED} (globs={globs})", file=sys.stderr, flush=True)
-    for line in _failures(report):
-        print(f"merge failed: {line}", file=sys.stderr, flush=True)
+    for line in [*_warnings(report), *(f"merge failed: {line}" for line in _failures(report))]:
+        print(line, file=sys.stderr, flush=True)
     if report_uri is not None:
         try:
             HadoopFileSystem(spark).write(report_uri, report.to_json().encode())
@@ -104,6 +100,16 @@ def _start_spark(name: str) -> SparkSession:
 def _print_table(report: TableReport) -> None:
     """Print a line for a table as it is done."""
     print(report.line(), flush=True)
+
+
+def _warnings(report: Report) -> Iterator[str]:
+    for table in report.held:
+        yield f"not merged: {table.table}: {table.status}: {table.reason}"
+    for table in report.tables:
+        if table.suspect:
+            yield f"suspect: {table.table}: {table.suspect}"
+    if report.unmatched:
+        yield f"{UNMATCHED} (globs={', '.join(report.unmatched)})"
 
 
 def _failures(report: Report) -> list[str]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
 from airflow_provider_binlog.errors import (
@@ -17,9 +18,6 @@ from airflow_provider_binlog.errors import (
     TargetConflictError,
     UnknownMergeError,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 _CONFLICT = re.compile(
     r"^io\.delta\.exceptions\.(Concurrent|MetadataChanged|ProtocolChanged)"
@@ -125,8 +123,6 @@ def _throwable(error: Exception) -> Any:
         return error.java_exception
     if isinstance(error, PySparkException):
         return getattr(error, "_origin", None)
-    if isinstance(error, Py4JError):
-        return None
     return None
 
 

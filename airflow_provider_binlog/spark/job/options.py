@@ -1,52 +1,33 @@
-"""What spark-submit is given of a merge: its options as arguments, and the zip of what it imports.
+"""What a merge job is given and what it gives back, without PySpark, because Airflow reads it too.
 
-Free of PySpark, because Airflow reads it too.
+Its options as arguments, the zip of what it imports, and its report as one line of JSON.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import tempfile
 import zipfile
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from airflow_provider_binlog.errors import ConfigurationError
 from airflow_provider_binlog.names import GlobMatcher, find_unmatched, matches_globs
+from airflow_provider_binlog.position import Position
+from airflow_provider_binlog.schema import TableName
 from airflow_provider_binlog.spark.names import catalog_name
+from airflow_provider_binlog.spark.target.state import NOTHING, ForeignWrite, Hold, Mark
 from airflow_provider_binlog.table_options import TableRules
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-
-    from airflow_provider_binlog.schema import TableName
 
 
 @dataclass(frozen=True)
 class MergeOptions:
-    """What to merge, and where to.
-
-    Attributes:
-        staging: URI of the staging root.
-        source: Name of the source.
-        format: `delta` or `iceberg`.
-        lake: Delta: folder of the tables. Iceberg: name of the catalog.
-        through: Number of the last manifest to merge; None for the newest.
-        tables: Globs of `database.table` to merge, and `!globs` that take some back; none for all.
-        exclude: Globs of tables among them to leave out.
-        table_options: Options of single tables.
-        properties: Table properties of new tables.
-        threads: How many tables are merged at once.
-        verify_parts: Whether the parts' SHA-256 are compared, which reads every part once more.
-        adopt: Whether snapshots are loaded into lake tables, too, that someone else made.
-        upgrade: Whether existing Delta tables get features that a change of their columns needs.
-        initial_load: What to do about a table that was never loaded, and has rows from before the
-            staged log: `snapshot` waits for one, `changes_only` begins with the changes, `fail`
-            fails.
-    """
+    """What to merge, and where to; each as the help of its argument says."""
 
     staging: str
     source: str
@@ -117,7 +98,8 @@ _ARGUMENTS: dict[str, dict[str, Any]] = {
         "help": 'options of tables by globs: {"shop.visits": {"key": ["id"]}, "*": {"target": '
         '"lake.{database}_{table}"}}; key: key columns of a table without a primary key, whose '
         "changes are appended without them; target: a table's name in the catalog, iceberg's "
-        "default: {database}.{table}; delta's: a folder below --lake",
+        "default: {database}.{table}; delta's: a folder below --lake; on_foreign_write: what to do "
+        "once others changed rows of a lake table: warn, stale or ignore; default: warn",
     },
     "--table-property": {
         "dest": "properties",
@@ -161,20 +143,15 @@ def parse_arguments(arguments: Sequence[str] | None) -> tuple[MergeOptions, str 
     )
     for name, options in _ARGUMENTS.items():
         parser.add_argument(name, **options)
-    found = vars(parser.parse_args(arguments))
-    report = found.pop("report")
-    found |= {name: collect(found[name]) for name, collect in _COLLECTED.items()}
-    return MergeOptions(**found), report
+    values = vars(parser.parse_args(arguments))
+    report = values.pop("report")
+    values |= {name: collect(values[name]) for name, collect in _COLLECTED.items()}
+    return MergeOptions(**values), report
 
 
 @dataclass(frozen=True)
 class TableChoice:
-    """The tables that a list of globs matches, without those that another one matches.
-
-    Attributes:
-        tables: What to merge; every table where only `!globs` are given.
-        exclude: What of it to leave out.
-    """
+    """The tables that a list of globs matches, every one if only `!globs`, without another's."""
 
     tables: Sequence[str] = ()
     exclude: Sequence[str] = ()
@@ -189,11 +166,7 @@ class TableChoice:
     def unmatched(self, staged: Collection[TableName], excluded: Collection[str] = ()) -> list[str]:
         """Return the globs, of either list, that match none of the staged tables.
 
-        Without those that leave out what is left out already.
-
-        Args:
-            staged: The tables of which anything is staged.
-            excluded: Globs of the tables that are not captured.
+        Without those that leave out what is not captured already.
         """
         given = [(glob, glob.startswith("!")) for glob in self.tables]
         given += [(glob, not glob.startswith("!")) for glob in self.exclude]
@@ -216,8 +189,6 @@ class TableChoice:
 
 
 class _Globs:
-    """Globs that match, and `!globs` that take back."""
-
     def __init__(self, globs: Sequence[str]) -> None:
         self._positive = GlobMatcher(glob for glob in globs if not glob.startswith("!"))
         self._negative = GlobMatcher(glob[1:] for glob in globs if glob.startswith("!"))
@@ -279,3 +250,158 @@ def pack(sources: Iterable[Path], folder: str | Path) -> Path:
     Path(scratch).chmod(0o644)
     Path(scratch).replace(path)
     return path
+
+
+FORMAT = "airflow-provider-binlog/merge-report"
+
+UNMATCHED = (
+    "globs match no staged table, in letters and case: correct them, unless their tables have not "
+    "changed yet"
+)
+
+_SHOWN = (
+    *("table", "target", "status", "reason", "position", "suspect", "snapshot", "changes", "rows"),
+    *("missing_rows", "bytes", "version", "seconds", "error", "retryable"),
+)
+
+
+@dataclass
+class TableReport:
+    """The result of the merge of one table.
+
+    Attributes:
+        target: The lake table, as SQL names it.
+        hold: Why the table is not merged, until it is reloaded; None if it is.
+        is_merged: Whether anything was committed.
+        lacks: What a merged table lacks, if the author chose that.
+        foreign_write: The commit of others that changed rows, and that no reload replaced yet.
+        snapshot: Id of the snapshot that was loaded; or why a newer one is not.
+        applied_before, applied_after: How much of the log the target contained, and contains.
+        changes: Change rows that were read, by type.
+        rows: Rows of the target that were inserted, updated and deleted, where the format says.
+        missing_rows: Rows that were updated or deleted, and that the target did not have: it lacked
+            them before. None where that is not known: after a reload, without a key.
+        version: Delta's version of the target, or the id of Iceberg's snapshot, with these rows.
+        retryable: Whether the same merge may succeed later.
+    """
+
+    table: str
+    target: str
+    hold: Hold | None = None
+    is_merged: bool = False
+    lacks: str = ""
+    foreign_write: ForeignWrite | None = None
+    snapshot: str = ""
+    applied_before: Mark = NOTHING
+    applied_after: Mark = NOTHING
+    changes: dict[str, int] = field(default_factory=dict)
+    rows: dict[str, int | None] = field(default_factory=dict)
+    missing_rows: int | None = None
+    bytes: int = 0
+    version: int | None = None
+    seconds: float = 0.0
+    error: str | None = None
+    retryable: bool = False
+
+    @property
+    def status(self) -> str:
+        """`failed`, `loading`, `stale`, `merged`, or `current` where there is nothing to do."""
+        if self.error is not None:
+            return "failed"
+        if self.hold is not None:
+            return self.hold.state
+        return "merged" if self.is_merged else "current"
+
+    @property
+    def reason(self) -> str:
+        """Why the table is not merged, or what it lacks."""
+        return self.lacks if self.hold is None else self.hold.reason
+
+    @property
+    def suspect(self) -> str:
+        """Why rows of a live table may differ from its source's; empty if they do not."""
+        return "" if self.foreign_write is None or self.hold else str(self.foreign_write)
+
+    @property
+    def position(self) -> str:
+        """Where in the log that happened; empty if nowhere in particular."""
+        return "" if self.hold is None else self.hold.position
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the report as a value of JSON."""
+        marks = {name: asdict(getattr(self, name)) for name in ("applied_before", "applied_after")}
+        since = "" if self.hold is None else self.hold.since
+        return {name: getattr(self, name) for name in _SHOWN} | marks | {"since": since}
+
+    def line(self) -> str:
+        """Return what a person wants to read as the table is done."""
+        if self.error is not None:
+            return f"{self.table}: failed after {self.seconds:.1f} s: {self.error}"
+        counts = [f"{count:,} {kind}" for kind, count in self.rows.items() if count is not None]
+        rows = f"{', '.join(counts)} rows" if counts else self.status
+        version = "" if self.version is None else f", version {self.version}"
+        missing = ""
+        if self.missing_rows:
+            missing = f", {self.missing_rows:,} rows that were updated or deleted were not there"
+        return f"{self.table}: {rows} in {self.seconds:.1f} s{version}{missing}"
+
+
+@dataclass(frozen=True)
+class Report:
+    """The result of a merge.
+
+    Attributes:
+        through: Number of the last manifest it covers.
+        tables: One entry for each table that the manifests changed.
+        error: Why it failed, if that is not because of a table; it may pass if `retryable`.
+        unmatched: The globs of the merge that match no table of which anything is staged, but for
+            those that leave out what is not captured.
+        stop: Up to where in the log the lake is merged; None before the first manifest.
+        versions: By live table, the version of its lake table that has the log up to there, and
+            nothing after it: together they are one state of the source.
+    """
+
+    source: str
+    through: int
+    tables: Sequence[TableReport]
+    seconds: float
+    error: str | None = None
+    retryable: bool = False
+    unmatched: Sequence[str] = ()
+    stop: Position | None = None
+    versions: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def failed(self) -> bool:
+        """Whether anything failed."""
+        return self.error is not None or any(each.error is not None for each in self.tables)
+
+    @property
+    def held(self) -> list[TableReport]:
+        """Return the tables that are left alone until they are reloaded."""
+        return [each for each in self.tables if each.error is None and each.hold is not None]
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether every failure may pass by itself."""
+        failures = [each.retryable for each in self.tables if each.error is not None]
+        if self.error is not None:
+            failures.append(self.retryable)
+        return all(failures)
+
+    def to_json(self) -> str:
+        """Return the report as one line."""
+        value = {
+            "format": FORMAT,
+            "source": self.source,
+            "through": self.through,
+            "status": "failed" if self.failed else "merged",
+            "retryable": self.failed and self.may_pass,
+            "seconds": round(self.seconds, 3),
+            "error": self.error,
+            "unmatched": list(self.unmatched),
+            "stop": None if self.stop is None else self.stop.to_json(),
+            "versions": dict(self.versions),
+            "tables": [table.to_json() for table in self.tables],
+        }
+        return json.dumps(value, ensure_ascii=False)

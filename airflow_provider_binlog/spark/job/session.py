@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import math
 import threading
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from pyspark.sql import SparkSession
 
 
@@ -142,13 +141,7 @@ def job_settings() -> dict[str, str]:
 
 
 def configure(session: SparkSession, settings: Mapping[str, str], *, few: bool) -> None:
-    """Prepare a session of the merge.
-
-    Args:
-        session: A new one.
-        settings: What the lake needs in it.
-        few: Whether few rows are read, and few are there.
-    """
+    """Prepare a session of the merge; `few` is whether few rows are read, and few are there."""
     for name, value in (_PINNED | dict(settings) | (_FEW if few else _MANY)).items():
         session.conf.set(name, value)
     for name, value in _CHEAP.items():
@@ -185,11 +178,8 @@ def filtered_target(session: SparkSession, keys: int) -> Iterator[None]:
     """Let a MERGE of the body drop most rows of the target that none of the keys has, unshuffled.
 
     Spark computes a Bloom filter of the source's keys first, if the source is what a comparison
-    selects of some rows, and no side is small enough to be broadcast.
-
-    Args:
-        session: The table's own.
-        keys: How many there are, at most `FILTER_KEYS_MAX`.
+    selects of some rows, and no side is small enough to be broadcast. There are `keys` of them, at
+    most `FILTER_KEYS_MAX`.
     """
     wanted = {
         "enabled": "true",
@@ -223,12 +213,7 @@ def count_partitions(size: int) -> int:
 
 
 class Sessions:
-    """The sessions of a merge.
-
-    Args:
-        spark: The job's session.
-        settings: What the lake needs in each of them.
-    """
+    """The sessions of a merge, with what the lake needs in each of them."""
 
     def __init__(self, spark: SparkSession, settings: Mapping[str, str]) -> None:
         self._spark = spark

@@ -1,36 +1,34 @@
-"""Progress of a lake, kept beside the manifests, so that a merge reads only what is new.
+"""What is known at the start of a merge: the progress of its lake, what is staged, and who merges.
 
-Without it, every merge would read every manifest and every table. The file is a cache that may be
-deleted; the truth is each lake table's own applied mark. For every table that the manifests name it
-says what a merge last saw, whichever tables a merge was for, and whether all of its tables could be
-merged.
+The progress is a file beside the manifests, a cache that may be deleted; the truth is each lake
+table's own applied mark. A merge that runs, or was killed, has a note: it may still commit fewer
+manifests than a later merge did (Iceberg lets an INSERT pass that was planned before), and until a
+merge has read that table again, the table has rows of the past.
 """
-
-# ruff: noqa: TC001  `from_json` evaluates the types of fields.
 
 from __future__ import annotations
 
 import hashlib
 import json
+import time
+import uuid
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
-from airflow_provider_binlog.errors import ManifestError
-from airflow_provider_binlog.manifest import End, check_follows
+from airflow_provider_binlog.errors import MALFORMED, ManifestError, TargetConflictError
+from airflow_provider_binlog.manifest import End, Manifest, check_follows
 from airflow_provider_binlog.names import join_table_name, split_table_name
 from airflow_provider_binlog.position import Position, SourceIdentity
-from airflow_provider_binlog.spark.plan.table_log import Globs, extend_globs, find_uncaptured
-from airflow_provider_binlog.spark.target.state import NOTHING, Hold, Mark
+from airflow_provider_binlog.schema import TableName
+from airflow_provider_binlog.snapshot_manifest import digest_in, table_digest
+from airflow_provider_binlog.spark.job.options import MergeOptions, Report, TableChoice, TableReport
+from airflow_provider_binlog.spark.names import target_name
+from airflow_provider_binlog.spark.plan.table_log import Globs, extend_globs
+from airflow_provider_binlog.spark.staged.files import SourceFiles, sequence_reset_error
+from airflow_provider_binlog.spark.target.state import NOTHING, ForeignWrite, Hold, Mark
+from airflow_provider_binlog.staging.paths import ReadFiles, Snapshots, list_manifests
 from airflow_provider_binlog.stored_json import LEFT_OUT, StoredFormat
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
-
-    from airflow_provider_binlog.manifest import Manifest
-    from airflow_provider_binlog.schema import TableName
-    from airflow_provider_binlog.spark.staged.files import SourceFiles
-    from airflow_provider_binlog.staging.paths import ReadFiles
-    from airflow_provider_binlog.table_options import TableRules
+from airflow_provider_binlog.table_options import TableRules
 
 PROGRESS = "_merged"
 """The folder of a source's notes on lakes; no database's folder begins with an underscore."""
@@ -43,15 +41,13 @@ class TableProgress:
     """Progress of one table.
 
     Attributes:
-        mark: The applied mark of its lake table when a merge last saw it; `NOTHING` if there was
-            none.
+        mark: The applied mark of its lake table when a merge last saw it, if there was one.
         first: Number of the first manifest that may hold something more for it; None if none does
             of those that were read.
         pending: Whether one of them does, so that the next merge reads the lake table's state.
-        hold: Why the table was not merged then; None if it was.
-        loaded: The snapshot that its lake table was last loaded from; empty if from none.
         version: Delta's version of the lake table, or the id of Iceberg's snapshot, with what the
             mark says; None if that is not known.
+        foreign_write: The commit of others that makes its rows suspect; None if there is none.
     """
 
     mark: Mark = field(default=NOTHING, metadata=LEFT_OUT)
@@ -60,6 +56,7 @@ class TableProgress:
     hold: Hold | None = field(default=None, metadata=LEFT_OUT)
     loaded: str = field(default="", metadata=LEFT_OUT)
     version: int | None = field(default=None, metadata=LEFT_OUT)
+    foreign_write: ForeignWrite | None = field(default=None, metadata=LEFT_OUT)
 
 
 @dataclass(frozen=True)
@@ -71,8 +68,6 @@ class Progress:
         end: The stop of the last one that was read; None at first.
         servers: The servers of these manifests, that of the last one first: more than one where
             others were promoted.
-        globs: Globs of the tables that the manifests were captured with, in order.
-        tables: The tables that the manifests name.
         snapshots: Ids of the snapshots that are loaded, or were overtaken.
         lake: Format, place and names of the lake, for people.
     """
@@ -103,16 +98,24 @@ class Progress:
         return max(following, known.first or self.through + 1)
 
     def pending(self, chosen: Callable[[TableName], bool]) -> list[TableName]:
-        """Return the chosen tables whose state in the lake has to be read, whatever is new."""
-        return sorted(name for name, each in self.tables.items() if each.pending and chosen(name))
+        """Return the chosen tables whose state in the lake has to be read, whatever is new.
+
+        That are those that wait for something, and those that are suspect.
+        """
+        return sorted(
+            name
+            for name, each in self.tables.items()
+            if (each.pending or each.foreign_write is not None) and chosen(name)
+        )
 
     def is_merged(self, through: int, chosen: Callable[[TableName], bool]) -> bool:
         """Return whether there is nothing to do up to a manifest, as far as is known here.
 
         Tables that wait for a reload do not count.
         """
-        live = (self.tables[name].hold is None for name in self.pending(chosen))
-        return through <= self.through and not any(live)
+        tables = (self.tables[name] for name in self.pending(chosen))
+        waits = any(each.pending and each.hold is None for each in tables)
+        return through <= self.through and not waits
 
     @property
     def excluded(self) -> tuple[str, ...]:
@@ -126,22 +129,19 @@ class Progress:
 
     @property
     def versions(self) -> dict[str, int]:
-        """Return, by live table, which version has the log up to here, and nothing after it."""
+        """Return, by live table, which version has the log up to here, and nothing else."""
         return {
             ".".join(name): each.version
             for name, each in sorted(self.tables.items())
             if each.version is not None
             and each.hold is None
             and not each.pending
+            and each.foreign_write is None
             and each.mark.sequence <= self.through
         }
 
     def check_follows(self, manifest: Manifest) -> None:
-        """Refuse a manifest that does not follow what was read.
-
-        Raises:
-            ManifestError: See `manifest.check_follows`.
-        """
+        """Refuse a manifest that does not follow what was read."""
         if self.end is not None:
             check_follows(self.end, manifest)
 
@@ -160,17 +160,8 @@ class Progress:
         """Return whether the last manifest was captured with a table."""
         return bool(self.globs) and self.globs[-1].capture(name)
 
-    def find_uncaptured(self, name: TableName, *, since: int) -> int | None:
-        """Return where a table was last not captured from `since` on; see `captured`."""
-        return find_uncaptured(self.globs, name, first=since, last=self.through)
-
     def combine(self, stored: Progress, *, merged: Collection[TableName]) -> Progress:
-        """Return what is safe to say after two merges that ran side by side.
-
-        Args:
-            stored: What the other one stored.
-            merged: The tables that this one was for.
-        """
+        """Return what is safe to say after another merge, which stored something meanwhile."""
         newer, older = (self, stored) if self.through > stored.through else (stored, self)
         tables = dict(newer.tables)
         for name in newer.tables.keys() | older.tables.keys():
@@ -178,7 +169,9 @@ class Progress:
             if one != two and (name in merged or newer is self):
                 first = min(one.first or newer.through + 1, two.first or older.through + 1)
                 mark, loaded = max(one.mark, two.mark), max(one.loaded, two.loaded)
-                tables[name] = TableProgress(mark, first, True, one.hold, loaded)  # noqa: FBT003
+                tables[name] = replace(
+                    one, mark=mark, first=first, pending=True, loaded=loaded, version=None
+                )
         return replace(newer, tables=tables, snapshots=self.snapshots | stored.snapshots)
 
     def _servers_through(self, manifests: Sequence[Manifest]) -> tuple[SourceIdentity, ...]:
@@ -218,14 +211,9 @@ def save_progress(
     loaded: Progress | None,
     merged: Collection[TableName],
 ) -> None:
-    """Store the progress of a lake.
+    """Store the progress of a lake, after a merge of some tables.
 
-    Args:
-        files: Where.
-        folder: Of the lake.
-        progress: What to store.
-        loaded: What was stored when the merge began; what another one stored since is kept.
-        merged: The tables that the merge was for.
+    What was stored when the merge began is `loaded`; what another one stored since is kept.
     """
     stored = load_progress(files, folder)
     if stored is not None and stored != loaded:
@@ -277,3 +265,200 @@ class _Stored:
             snapshots=frozenset(self.snapshots),
             lake=self.lake,
         )
+
+
+_STARTS_SECONDS = 12 * 3600
+"""After that a merge starts on no further table."""
+
+_ENDS_SECONDS = 24 * 3600
+"""After that a note is deleted: what a merge has started on is done, or never will be."""
+
+
+@dataclass(frozen=True)
+class RunningMerge:
+    """The note of one merge: its file, when it started, in seconds since 1970, and its tables."""
+
+    path: str
+    started: float
+    tables: frozenset[TableName]
+
+    def check(self) -> None:
+        """Refuse to start on another table when others do not expect it any more.
+
+        Raises:
+            TargetConflictError: It has run for too long.
+        """
+        if time.time() - self.started > _STARTS_SECONDS:
+            raise TargetConflictError("this merge has run for 12 hours: the next one continues")
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it cannot commit any more."""
+        return time.time() - self.started > _ENDS_SECONDS
+
+
+def note_start(files: SourceFiles, folder: str, tables: Iterable[TableName]) -> RunningMerge:
+    """Note that a merge starts, before it commits anything."""
+    path = f"{_folder(folder)}/{uuid.uuid4().hex}.json"
+    merge = RunningMerge(path, time.time(), frozenset(tables))
+    value = {"started": merge.started, "tables": sorted(merge.tables)}
+    files.write(path, json.dumps(value, ensure_ascii=False).encode())
+    return merge
+
+
+def read_running(files: ReadFiles, folder: str) -> list[RunningMerge]:
+    """Return the merges that run, or were killed."""
+    return [_read(files, f"{_folder(folder)}/{name}") for name in files.list(_folder(folder))]
+
+
+def _folder(folder: str) -> str:
+    return f"{folder}/running"
+
+
+def _read(files: ReadFiles, path: str) -> RunningMerge:
+    data = files.read(path)
+    try:
+        value = json.loads(data or b"")
+        tables = frozenset((str(database), str(table)) for database, table in value["tables"])
+        return RunningMerge(path, float(value["started"]), tables)
+    except MALFORMED:
+        # Deleted meanwhile, or not written to its end yet: that merge has committed nothing.
+        return RunningMerge(path, time.time(), frozenset())
+
+
+@dataclass(frozen=True)
+class MergeStart:
+    """Staged files, progress and options at the start of a merge.
+
+    Attributes:
+        folder: The folder of the progress.
+        loaded: The progress that is stored; None if there is none.
+        before: That, or the one to begin with.
+        running: The merges that run or were killed.
+        present: The manifests that there are.
+        staged: The tables of which earlier manifests, or new snapshots, are staged.
+        unloaded: The chosen ones that have a snapshot which is not processed yet.
+        unnamed: Why a snapshot is unreadable, by its id, where no merge has seen its table.
+    """
+
+    options: MergeOptions
+    folder: str
+    loaded: Progress | None
+    before: Progress
+    through: int
+    chosen: TableChoice
+    running: Sequence[RunningMerge]
+    present: set[int]
+    snapshots: Snapshots
+    staged: frozenset[TableName]
+    unloaded: frozenset[TableName]
+    unnamed: Mapping[str, ManifestError]
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether all is merged and loaded, and no merge runs that may still commit."""
+        waits = self.noted or self.unloaded or self.unnamed
+        return self.before.is_merged(self.through, self.chosen) and not waits
+
+    @property
+    def noted(self) -> set[TableName]:
+        """The tables of the merges that run or were killed."""
+        return {name for merge in self.running for name in merge.tables}
+
+    def idle_report(self, seconds: float) -> Report:
+        """Return the report of a merge that has nothing to do."""
+        held = self.before.pending(self.chosen)
+        return Report(
+            self.options.source,
+            self.through,
+            [self._report_held(name) for name in held],
+            seconds,
+            unmatched=self.find_unmatched(self.staged, self.before.excluded),
+            stop=self.before.stop,
+            versions=self.before.versions,
+        )
+
+    def find_unmatched(self, staged: Collection[TableName], excluded: Collection[str]) -> list[str]:
+        """Return the globs of the merge and of its options that match no staged table."""
+        globs = self.chosen.unmatched(staged, excluded)
+        return [*dict.fromkeys([*globs, *self.options.table_options.unmatched(staged)])]
+
+    def report_unnamed(self, seen: Iterable[TableName]) -> list[TableReport]:
+        """Report snapshots that are unreadable, but for those of tables that were seen since."""
+        digests = {table_digest(name) for name in seen}
+        return [
+            TableReport(f"snapshot {id_}", "", error=str(error))
+            for id_, error in self.unnamed.items()
+            if digest_in(id_) not in digests
+        ]
+
+    def _report_held(self, name: TableName) -> TableReport:
+        """Report a table that waits for a reload, by the progress."""
+        known, options = self.before.tables[name], self.options
+        return TableReport(
+            ".".join(name),
+            target_name(options.format, options.lake, options.table_options, *name),
+            hold=known.hold,
+            foreign_write=known.foreign_write,
+            applied_before=known.mark,
+            applied_after=known.mark,
+        )
+
+
+def read_start(files: ReadFiles, options: MergeOptions) -> MergeStart:
+    """Read the staged files, as far as they say whether there is anything to do.
+
+    Raises:
+        ManifestError: The progress is newer than all manifests.
+    """
+    folder = progress_folder(options.format, options.lake, options.table_options)
+    loaded = load_progress(files, folder)
+    present = list_manifests(files)
+    if loaded is not None and present and present[-1] < loaded.through:
+        raise sequence_reset_error(loaded.through, newest=present[-1])
+    lake = " ".join([options.format, options.lake, *options.table_options.targets.values()])
+    before = loaded or Progress(since=present[0] if present else 1, lake=lake)
+    wanted = options.through if options.through is not None else max(present, default=0)
+    through = max(before.through, wanted)
+    chosen = TableChoice(options.tables, options.exclude)
+    running = read_running(files, folder)
+    snapshots = Snapshots(files)
+    unloaded, unnamed = _find_unloaded(snapshots, before)
+    return MergeStart(
+        options,
+        folder,
+        loaded,
+        before,
+        through,
+        chosen,
+        running,
+        set(present),
+        snapshots,
+        frozenset(unloaded | before.tables.keys()),
+        frozenset(filter(chosen, unloaded)),
+        unnamed,
+    )
+
+
+def _find_unloaded(
+    snapshots: Snapshots, before: Progress
+) -> tuple[set[TableName], dict[str, ManifestError]]:
+    """Return the tables with a snapshot that is not processed yet, and what is unreadable.
+
+    An unreadable one is that of the table whose digest its id has, and fails that table alone.
+    """
+    known = {table_digest(name): name for name in before.tables}
+    unloaded: set[TableName] = set()
+    unnamed: dict[str, ManifestError] = {}
+    for id_ in snapshots.ids():
+        if id_ in before.snapshots:
+            continue
+        try:
+            unloaded.add(snapshots.read(id_).name)
+        except ManifestError as error:
+            name = known.get(str(digest_in(id_)))
+            if name is None:
+                unnamed[id_] = error
+            else:
+                unloaded.add(name)
+    return unloaded, unnamed

@@ -1,29 +1,37 @@
-"""Merge of one table: segment by segment, each of which is one change of the lake table."""
+"""Commits of one table: what is planned of it, and the rows that a renamed one takes along.
+
+The lake table of the old name has the rows. They are copied, with the applied mark.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from airflow_provider_binlog.errors import TargetConflictError
+from airflow_provider_binlog.schema import RenameTable, TableName
+from airflow_provider_binlog.spark.merge.progress import TableProgress
+from airflow_provider_binlog.spark.plan.evolution import Evolution
+from airflow_provider_binlog.spark.plan.lifecycle import identify
+from airflow_provider_binlog.spark.plan.segment import Segment
+from airflow_provider_binlog.spark.plan.table_log import Stop, TableLog
+from airflow_provider_binlog.spark.target.properties import Owner
 from airflow_provider_binlog.spark.target.protocol import (
     AppendedRows,
     Commit,
     KeyedRows,
     RowChanges,
     TableChange,
+    Target,
     WholeRows,
 )
-from airflow_provider_binlog.spark.target.state import CHANGES_ONLY, NOTHING
+from airflow_provider_binlog.spark.target.state import CHANGES_ONLY, NOTHING, Mark, TargetState
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from airflow_provider_binlog.spark.collapse.source_rows import RowMaker
+    from airflow_provider_binlog.spark.merge.lake_table import LakeTable
+    from airflow_provider_binlog.spark.merge.run import MergeRun
 
-    from airflow_provider_binlog.spark.merge.source_rows import RowMaker
-    from airflow_provider_binlog.spark.plan.planner import TablePlan
-    from airflow_provider_binlog.spark.plan.segment import Segment, Stop
-    from airflow_provider_binlog.spark.target.properties import Owner
-    from airflow_provider_binlog.spark.target.protocol import Target
-    from airflow_provider_binlog.spark.target.state import Mark, TargetState
 
 Rows = TypeVar("Rows")
 
@@ -36,99 +44,62 @@ class Lake(Generic[Rows]):
     rows: RowMaker[Rows]
 
 
-@dataclass(frozen=True)
-class TableWork:
-    """A table that has to be merged.
-
-    Attributes:
-        plan: The plan, of the first segment.
-        table: Name of the lake table.
-        state: The lake table when the merge was planned; None if there was none.
-        owner: The source's table.
-        stop: Where the range ends that the last manifest covers.
-        plan_again: Returns the plan of the rest, once a segment is committed.
-        is_complete: Whether the log has every row of the table from its creation on.
-        snapshot: Id of the snapshot that the first segment loads; None if it loads none.
-    """
-
-    plan: TablePlan
-    table: str
-    state: TargetState | None
-    owner: Owner
-    stop: str
-    plan_again: Callable[[TargetState], TablePlan | None]
-    is_complete: bool = False
-    snapshot: str | None = None
-
-
-@dataclass(frozen=True)
-class Merged:
-    """Result of merging one table.
-
-    Attributes:
-        commit: Its commits, as one; None if there was none.
-        applied: How much of the log the lake table contains.
-        stop: What the lake table cannot follow after that; None if it follows.
-    """
-
-    commit: Commit | None
-    applied: Mark
-    stop: Stop | None
-
-
-def merge_table(lake: Lake[Rows], work: TableWork) -> Merged:
-    """Bring one table up to the plan's last manifest, or to what it cannot follow.
-
-    After each segment the table is read and planned again, as by a merge that resumes one which
-    was killed there.
+def merge_table(lake: Lake[Rows], table: LakeTable, log: TableLog, *, source: str) -> Stop | None:
+    """Commit what is planned of a table, and note the outcome; return what it cannot follow then.
 
     Raises:
         BinlogError: Plan and lake table do not agree, or another merge committed meanwhile.
         Exception: Whatever Spark and the format raise.
     """
-    done: Commit | None = None
-    applied = NOTHING if work.state is None else work.state.applied
-    plan: TablePlan | None = work.plan
-    while plan is not None and plan.segment is not None:
-        commit = _merge_segment(lake, replace(work, plan=plan), plan.segment)
-        if commit is None:
-            # The rest is in a version of another merge.
-            done = None if done is None else replace(done, version=None)
-            break
-        done, applied = done + commit if done is not None else commit, plan.segment.mark
-        if not plan.more:
-            break
-        work = replace(work, state=lake.target.read_state(work.table), snapshot=None)
-        plan = None if work.state is None else work.plan_again(work.state)
-    return Merged(done, applied, None if plan is None else plan.stop)
-
-
-def _merge_segment(lake: Lake[Rows], work: TableWork, segment: Segment) -> Commit | None:
+    plan, state, last = table.plan, table.state, log.manifests[-1]
+    if plan is None or plan.segment is None:
+        return None
+    segment = plan.segment
+    snapshot = None if table.reload is None else table.reload.snapshot.id
+    created = None if plan.table is None else log.created(plan.table)
+    is_complete = created is not None or log.find_restart(table.name) is not None
+    lacks = not is_complete if state is None else state.lacks_rows
+    if snapshot is None and lacks and not is_complete:
+        table.lacks = CHANGES_ONLY
     # First what may fail without a trace in the lake.
-    rows = lake.rows.make(segment, work.state)
+    rows = lake.rows.make(segment, state)
+    changes = _row_changes(segment, state, rows)
+    keeps_rows = snapshot is None and not isinstance(changes, WholeRows)
+    foreign_write = table.foreign_write if keeps_rows else None
     change = TableChange(
-        table=work.table,
-        owner=work.owner,
-        before=work.state,
+        table=table.target,
+        owner=Owner(source, last.identity, table.name),
+        before=state,
         mark=segment.mark,
-        stop=work.stop,
+        stop=str(last.stop),
         columns=segment.target_columns,
         key=segment.key,
         evolution=segment.evolution,
         fields=segment.fields,
-        rows=_row_changes(segment, work.state, rows),
-        follows=work.plan.table,
-        lacks=_lacks(work, segment),
-        snapshot=work.snapshot,
+        rows=changes,
+        follows=plan.table,
+        lacks=CHANGES_ONLY if lacks and snapshot is None and not segment.starts_empty else "",
+        snapshot=snapshot,
         ends=segment.ends and not segment.is_changelog,
-        claims=work.plan.claims,
+        claims=plan.claims,
+        foreign_write=foreign_write,
     )
     try:
         commit = lake.target.commit(change)
     except Exception:
-        lake.rows.refuse_orphans(rows, segment, work.table)
+        lake.rows.refuse_orphans(rows, segment, table.target)
         raise
-    return commit and replace(commit, missing=_count_missing(work, segment, commit))
+    # If the format found it done: by whom, and how much else, the next merge reads.
+    table.is_settled = commit is not None and not plan.more
+    if commit is None:
+        return None
+    table.is_merged, table.applied_after = True, segment.mark
+    table.foreign_write = foreign_write
+    table.rows, table.version = commit.rows, commit.version
+    table.missing_rows = _count_missing(segment, state, commit)
+    if snapshot is not None:
+        table.snapshot = table.processed_snapshot = snapshot
+    return plan.stop
 
 
 def _row_changes(segment: Segment, state: TargetState | None, rows: Rows) -> RowChanges[Rows]:
@@ -140,7 +111,7 @@ def _row_changes(segment: Segment, state: TargetState | None, rows: Rows) -> Row
     return KeyedRows(rows, segment.key, segment.null_safe, segment.groups)
 
 
-def _count_missing(work: TableWork, segment: Segment, commit: Commit) -> int | None:
+def _count_missing(segment: Segment, state: TargetState | None, commit: Commit) -> int | None:
     """Return how many rows were updated or deleted that the target did not have; None if unknown.
 
     By each of them the target has one row more than the changes say: its update inserts it, its
@@ -148,15 +119,119 @@ def _count_missing(work: TableWork, segment: Segment, commit: Commit) -> int | N
     """
     if segment.is_changelog or segment.reloads or segment.start is not None:
         return None
-    deleted = 0 if work.state is None or segment.starts_empty else commit.deleted
+    deleted = 0 if state is None or segment.starts_empty else commit.deleted
     if commit.inserted is None or deleted is None:
         return None
     return max(0, commit.inserted - deleted - segment.growth)
 
 
-def _lacks(work: TableWork, segment: Segment) -> str:
-    """Return what a lake table lacks that has the rows of a segment; empty if nothing."""
-    if work.snapshot is not None or segment.starts_empty:
-        return ""
-    lacks = not work.is_complete if work.state is None else work.state.lacks_rows
-    return CHANGES_ONLY if lacks else ""
+def take_rows_along(run: MergeRun, table: LakeTable) -> dict[TableName, Exception]:
+    """Give a table that was renamed the rows of the lake table of its old name.
+
+    Returns its old names, with the error, if that failed.
+    """
+    before, log = run.start.before, run.staged.newest
+    known = before.tables.get(table.name, TableProgress())
+    names: list[TableName] = []
+    try:
+        failed = known.pending and known.hold is None and known.mark == NOTHING
+        if failed and known.first is not None:
+            if not run.staged.present.issuperset(range(known.first, before.through + 1)):
+                return {}  # `check_manifests` refuses it.
+            log = run.staged.since(known.first)
+        names = find_old_names(table.name, table.state, log) if log.manifests else []
+        if not names:
+            return {}
+        table.first_needed = log.first
+        old = find_old_table(run.lake.target, table.name, table.state, log)
+        if old is not None and before.first_needed(old[0], old[1].applied) == log.first:
+            owner = Owner(run.options.source, log.manifests[-1].identity, table.name)
+            from_ = run.lake.target.locate(old[0])
+            table.state = copy_rows(
+                run.lake, from_, old[1], owner, table.target, before=table.state
+            )
+            # Also if nothing else changed: a lake table that is dropped later had rows.
+            table.applied_after = table.applied
+    except Exception as error:  # noqa: BLE001  It is reported, and fails the job at its end.
+        table.fail(error)
+        return dict.fromkeys(names, error)
+    return {}
+
+
+def find_old_names(name: TableName, state: TargetState | None, log: TableLog) -> list[TableName]:
+    """Return the names that the table had which a name stands for now, the last one first.
+
+    Empty if the lake table of the name, whose state is given, has rows already.
+    """
+    if state is not None and (state.applied != NOTHING or not state.is_empty):
+        return []
+    table = log.find_id(name)
+    steps = reversed(log.steps(table, since=NOTHING)) if table is not None else ()
+    return [step.action.old for step in steps if isinstance(step.action, RenameTable)]
+
+
+def find_old_table(
+    target: Target[Rows], name: TableName, state: TargetState | None, log: TableLog
+) -> tuple[TableName, TargetState] | None:
+    """Return the old name whose lake table has the rows of a name's table; None if none has.
+
+    The given state is that of the name's own lake table, without rows.
+    """
+    for name_before in find_old_names(name, state, log):
+        old = identify(target.read_state(target.locate(name_before)), name_before, log)
+        if old is None or old.applied == NOTHING or old.ended or old.unfilled:
+            continue
+        if old.lost or old.hold is not None:
+            continue
+        if (
+            old.key
+            and old.table == log.find_id(name)
+            and (not state or state.columns == old.columns)
+        ):
+            return name_before, old
+    return None
+
+
+def copy_rows(
+    lake: Lake[Rows],
+    old: str,
+    state: TargetState,
+    owner: Owner,
+    table: str,
+    *,
+    before: TargetState | None,
+) -> TargetState:
+    """Make the lake table of a new name, with the rows and the applied mark of the old one.
+
+    `before` is the state of that table, which a killed merge left empty; None if there is none.
+
+    Raises:
+        TargetConflictError: Another merge committed meanwhile.
+    """
+    change = TableChange(
+        table=table,
+        owner=owner,
+        before=before,
+        mark=state.applied,
+        stop="",
+        columns=state.columns,
+        key=state.key,
+        evolution=Evolution(columns={name: name for name in state.columns}),
+        fields=state.fields,
+        rows=WholeRows(lake.rows.copy(old, state.columns, size=state.bytes)),
+        follows=state.table,
+        # Rows that the old table lacks the new one lacks, too.
+        lacks=CHANGES_ONLY if state.lacks_rows else "",
+        snapshot=state.loaded or None,
+        foreign_write=state.contents.foreign_write,
+    )
+    lake.target.commit(change)
+    _read(lake.target, old, state.applied)
+    return _read(lake.target, table, state.applied)
+
+
+def _read(target: Target[Rows], table: str, applied: Mark) -> TargetState:
+    state = target.read_state(table)
+    if state is None or state.applied != applied:
+        raise TargetConflictError("another merge committed to the target meanwhile", target=table)
+    return state

@@ -2,33 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.errors import MergeError
 from airflow_provider_binlog.names import fold_name
-from airflow_provider_binlog.schema import NULL, Default, UnknownDefault
+from airflow_provider_binlog.schema import NULL, Default, Field, UnknownDefault
 from airflow_provider_binlog.spark.staged.types import common_type, is_zero_date, literal, widens
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
-
-    from airflow_provider_binlog.schema import Field
-
-
-COPY = "_binlog_copy"
-"""A lake table's column that a merge copies another one into, to give that another type. It is no
-column of the source, and what a killed merge left of it is dropped."""
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """A column that the lake table is to have.
-
-    Attributes:
-        field: The field; its type is known.
-        type: The Spark type; None for that which the lake table has.
-    """
+    """A column that the lake table is to have, in a Spark type, or None in the one that it has."""
 
     field: Field
     type: str | None
@@ -44,10 +29,8 @@ class Evolution:
     """How a lake table has to change, in this order.
 
     Attributes:
-        dropped: Columns to drop.
         renamed: Columns to rename, and their new names.
         widened: Columns, by their new names, to give a wider type.
-        added: Columns to add.
         filled: SQL of what rows from before hold in added columns, where that is not NULL.
         columns: The lake table's name of each column that it has and is to have, by the new name.
         fields: The name of each column afterwards, by field id.
@@ -81,21 +64,12 @@ def evolve_by_id(
     A column that was added to the lake table by hand, under the name of one that it lacks, is taken
     for that one.
 
-    Args:
-        wanted: The columns that it is to have.
-        columns: Name and Spark type of the columns that it has.
-        fields: Their names by field id.
-        unfilled: Fields that it has, and whose values in rows from before are not filled in yet.
-        empty: Whether it has no rows from before.
-        context: For messages.
-
-    Raises:
-        MergeError: It cannot be changed so.
+    Of the fields `unfilled` it has the columns, but not yet their values in rows from before, if it
+    is not `empty`.
     """
     wanted = list(wanted)
     held = match_columns((column.field for column in wanted), columns, fields)
-    copies = [name for name in columns if name == COPY and name not in held.values()]
-    rest = [name for name in columns if name not in (*held.values(), *copies)]
+    rest = [name for name in columns if name not in held.values()]
     if rest and not empty:
         raise MergeError(
             "the lake table has columns that the table does not have: drop them there, or rename "
@@ -105,7 +79,7 @@ def evolve_by_id(
         )
     ids = {column.field.id for column in wanted}
     dropped = [name for id_, name in held.items() if id_ not in ids]
-    dropped += [*rest, *copies]
+    dropped += rest
     made = Evolution(columns={}, fields={column.field.id: column.name for column in wanted})
     for column in wanted:
         name = held.get(column.field.id)
@@ -155,8 +129,8 @@ def evolve_by_name(
     types = {fold_name(column.name): column.type or "" for column in wanted}
     held = {
         fold_name(name): name
-        for name, found in columns.items()
-        if not empty or _can_become(found, types.get(fold_name(name), ""))
+        for name, current in columns.items()
+        if not empty or _can_become(current, types.get(fold_name(name), ""))
     }
     made = Evolution(columns={name: name for name in held.values()})
     for column in wanted:
@@ -197,16 +171,18 @@ def _fill(made: Evolution, wanted: Field, context: Mapping[str, str]) -> None:
         made.filled[wanted.name] = value
 
 
-def _can_become(found: str, type_: str) -> bool:
-    return found == type_ or widens(found, type_)
+def _can_become(current: str, type_: str) -> bool:
+    return current == type_ or widens(current, type_)
 
 
-def _widen(made: Evolution, name: str, found: str, type_: str, context: Mapping[str, str]) -> None:
+def _widen(
+    made: Evolution, name: str, current: str, type_: str, context: Mapping[str, str]
+) -> None:
     """Give a column a type that holds both what it has and what it is to have."""
-    both = common_type(found, type_)
+    both = common_type(current, type_)
     if both is None:
-        raise other_type(name, found, type_, context)
-    if both != found:
+        raise other_type(name, current, type_, context)
+    if both != current:
         made.widened[name] = both
 
 

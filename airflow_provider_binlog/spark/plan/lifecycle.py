@@ -1,60 +1,37 @@
 """Which table a name stands for after a range, and from where on its rows are read.
 
-    RENAME TABLE orders TO _orders_del, _orders_gho TO orders
-
-As gh-ost and others end: from here on `orders` stands for the table that was `_orders_gho`. If that
-table was captured since it was created, all its rows are in the log, and the lake's table becomes
-them.
-
-A table that was loaded from a snapshot may be mentioned by the log only later: then the table that
-its name stood for at the applied mark is the one, and columns are matched by the names that they
-had.
+As gh-ost ends: `RENAME TABLE orders TO _orders_del, _orders_gho TO orders`. A table that was loaded
+from a snapshot is the one that its name stood for at the applied mark.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.names import fold_name
 from airflow_provider_binlog.schema import (
+    Action,
     AddField,
     CreateTable,
     DropField,
     DropTable,
     RenameField,
     RenameTable,
+    TableId,
+    TableName,
 )
-from airflow_provider_binlog.spark.plan.segment import Cut, Stop
-from airflow_provider_binlog.spark.target.state import FIELDS, NOTHING, TABLE_ID, UNSEEN, Mark
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from airflow_provider_binlog.schema import Action, TableId, TableName
-    from airflow_provider_binlog.spark.plan.table_log import Holding, LogAction, TableLog
-    from airflow_provider_binlog.spark.target.state import TargetState
-
-
-@dataclass(frozen=True)
-class Followed:
-    """The table that a lake table follows.
-
-    Attributes:
-        table: The table whose rows it has; None where its name stood for none any more.
-    """
-
-    table: TableId | None
-
-
-def followed_by(state: TargetState | None) -> Followed | None:
-    """Return what a lake table follows; None if it has no rows of a table."""
-    # A changelog is that of a name.
-    if state is None or state.applied == NOTHING or not state.key:
-        return None
-    return Followed(None if state.ended else state.table)
+from airflow_provider_binlog.spark.plan.table_log import Holding, LogAction, Stop, TableLog
+from airflow_provider_binlog.spark.target.state import (
+    FIELDS,
+    NOTHING,
+    TABLE_ID,
+    UNSEEN,
+    Mark,
+    TargetState,
+)
 
 
 @dataclass(frozen=True)
@@ -65,61 +42,57 @@ class Lifecycle:
         table: The table to read; None where the lake keeps what it has.
         first: Number of the first manifest that is read.
         replaces: Whether the rows that the lake has are those of another table.
-        ended: What left the name without a table; None if it stands for one.
-        waits: Where the table was renamed, if the lake has nothing of it, its older rows are not
-            staged, and no row came since: stale as soon as rows come.
+        ended: Whether the name stands for no table.
         stop: Why the lake table cannot follow; None if it can.
     """
 
     table: TableId | None
     first: int
     replaces: bool = False
-    ended: LogAction | None = None
-    waits: Stop | None = None
+    ended: bool = False
     stop: Stop | None = None
 
 
+def _has_rows(state: TargetState | None) -> bool:
+    """Whether a lake table has rows of a table: a changelog is that of a name."""
+    return state is not None and state.applied != NOTHING and bool(state.key)
+
+
+def _followed(state: TargetState | None) -> TableId | None:
+    """Return the table whose rows a lake table has; None where its name stood for none."""
+    return None if state is None or state.ended or not _has_rows(state) else state.table
+
+
 def find_lifecycle(
-    name: TableName, log: TableLog, *, first: int, followed: Followed | None, in_lake: bool
+    name: TableName, log: TableLog, first: int, state: TargetState | None
 ) -> Lifecycle | None:
     """Return what a name stands for after the manifests; None if they do not mention it.
 
-    Args:
-        name: Database and table.
-        log: The manifests; those before `first` serve tables that were renamed.
-        first: Number of the first manifest that the lake table does not have yet.
-        followed: What the lake table follows; None if it has no rows of a table.
-        in_lake: Whether there is a lake table.
-
+    The lake table does not have those from `first` on yet; others serve tables that were renamed.
     """
     holdings = log.holdings(name, since=first)
     if not holdings:
         return None
     last = holdings[-1]
-    ended = last.step if last.table is None else None
-    table = last.table
-    if ended is not None and isinstance(ended.action, DropTable):
+    table, ended = last.table, last.table is None
+    if ended and last.step is not None and isinstance(last.step.action, DropTable):
         # The rows from before the drop are merged.
-        table = ended.action.table
+        table = last.step.action.table
     renamed = None if table is None else _find_rename(name, log, table, first)
-    if table is None or _continues(log, table, renamed, first=first, followed=followed):
+    if table is None or _continues(log, table, renamed, first, state):
         return Lifecycle(table, first, ended=ended)
     created = log.created(table)
     if created is not None and _is_staged(log, table, created):
-        return Lifecycle(table, min(created, first), followed is not None, ended)
-    if ended is not None:
+        return Lifecycle(table, min(created, first), _has_rows(state), ended)
+    if ended:
         # It is dropped: nobody can load it any more.
-        return Lifecycle(None, first, ended=ended)
-    kept = followed.table if followed is not None else None
+        return Lifecycle(None, first, ended=True)
+    kept = _followed(state)
     stop = _unknown_rows(name, log, last, renamed, first=first, kept=kept)
-    if not in_lake and renamed is not None and not _has_rows(log, table, renamed):
-        return Lifecycle(None, first, waits=stop)
     return Lifecycle(kept, first, stop=stop)
 
 
-def find_changelog_lifecycle(
-    name: TableName, log: TableLog, *, first: int, in_lake: bool
-) -> Lifecycle | None:
+def find_changelog_lifecycle(name: TableName, log: TableLog, first: int) -> Lifecycle | None:
     """Return what a name stands for whose lake table is a changelog: that is one of the name.
 
     None if the manifests from `first` on do not mention it. Rows that a table had before it got the
@@ -130,38 +103,34 @@ def find_changelog_lifecycle(
         return None
     table = holdings[-1].table
     if table is None:
-        return Lifecycle(None, first, ended=holdings[-1].step)
+        return Lifecycle(None, first, ended=True)
     renamed = _find_rename(name, log, table, first)
     if renamed is None:
         return Lifecycle(table, first)
-    stop = Stop.at_step(
-        renamed,
+    reason = (
         "the table has no key, and the rows that it had when it was renamed were not logged under "
-        "its name",
+        "its name"
     )
-    if not in_lake and not _has_rows(log, table, renamed):
-        return Lifecycle(None, first, waits=stop)
-    return Lifecycle(table, first, stop=stop)
+    return Lifecycle(table, first, stop=Stop.at_step(renamed, reason))
 
 
 def _continues(
     log: TableLog,
     table: TableId,
     renamed: LogAction | None,
-    *,
     first: int,
-    followed: Followed | None,
+    state: TargetState | None,
 ) -> bool:
     """Whether the rows that the lake has, if it has any, are those of the table from before."""
-    if followed is None:
+    if not _has_rows(state):
         return renamed is None
-    if followed.table != table:
+    if _followed(state) != table:
         return False
     return renamed is None or log.find_uncaptured_name(table, since=first) is None
 
 
 def find_replacement(
-    name: TableName, log: TableLog, *, first: int, followed: Followed | None
+    name: TableName, log: TableLog, first: int, state: TargetState | None
 ) -> int | None:
     """Return the first manifest of a table that a name stands for now, and did not before.
 
@@ -169,9 +138,9 @@ def find_replacement(
     """
     holdings = log.holdings(name, since=first)
     table = holdings[-1].table if holdings else None
-    if table is None or (followed is not None and followed.table == table):
+    if table is None or _followed(state) == table:
         return None
-    if followed is None and _find_rename(name, log, table, first) is None:
+    if not _has_rows(state) and _find_rename(name, log, table, first) is None:
         return None
     created = log.created(table)
     return created if created is not None and created < first else None
@@ -190,14 +159,6 @@ def _find_rename(name: TableName, log: TableLog, table: TableId, first: int) -> 
     return None
 
 
-def _has_rows(log: TableLog, table: TableId, renamed: LogAction) -> bool:
-    return any(
-        part.rows and (manifest.sequence, part.first_row) >= renamed.point
-        for manifest, entry in log.entries(table, since=renamed.point[0])
-        for part in entry.parts
-    )
-
-
 def _unknown_rows(
     name: TableName,
     log: TableLog,
@@ -209,13 +170,8 @@ def _unknown_rows(
 ) -> Stop:
     """Return the stop where a name got a table that has rows which are not staged.
 
-    Args:
-        name: Database and table.
-        log: The manifests.
-        last: Which table it got.
-        renamed: The rename; None if there was none.
-        first: Number of the first manifest that the lake table does not have yet.
-        kept: The table that the lake table follows; its rows from before count.
+    It got it with `last`, by the rename if there was one. Rows from before of the table `kept`,
+    which the lake table follows, count.
     """
     manifest = log.manifest(last.sequence)
     if renamed is None or not isinstance(renamed.action, RenameTable):
@@ -223,7 +179,7 @@ def _unknown_rows(
             "the name stands for another table than the lake table has the rows of, and not all "
             "rows of that table are staged"
         )
-        return Stop(Cut.at_manifest(manifest, Mark(manifest.sequence - 1)), reason)
+        return Stop.at_manifest(manifest, reason)
     table = renamed.action.table
     old = log.find_uncaptured_name(table, since=log.first) or renamed.action.old
     reason = (
@@ -231,10 +187,10 @@ def _unknown_rows(
         "are staged; for the next time, capture the table of the other name as well, from its "
         "CREATE TABLE on (tables=['shop.*'])"
     )
-    stop = Stop.at_step(renamed, reason)
     lost = [holding.step for holding in log.holdings(name, since=first) if holding.table != kept]
     earliest = next((step for step in lost if step is not None and kept is not None), renamed)
-    return replace(stop, cut=Cut.at_step(min(earliest, renamed, key=lambda step: step.mark)))
+    first_lost = min(earliest, renamed, key=lambda step: step.mark)
+    return replace(Stop.at_step(first_lost, reason), statement=Stop.at_step(renamed, "").statement)
 
 
 def find_table(name: TableName, log: TableLog, *, first: int) -> TableId | None:
@@ -292,13 +248,7 @@ def _reverse(ids: dict[str, int], actions: list[Action]) -> None:
 
 
 def identify(state: TargetState | None, name: TableName, log: TableLog) -> TargetState | None:
-    """Return a lake table with the ids of the log, where it does not have them itself.
-
-    Args:
-        state: The lake table; None if there is none.
-        name: Database and table.
-        log: The manifests.
-    """
+    """Return a lake table with the ids of the log, where it does not have them itself."""
     if state is None or state.applied == NOTHING:
         return state
     if state.has_ids:

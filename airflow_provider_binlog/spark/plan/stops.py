@@ -2,36 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.names import fold_name
 from airflow_provider_binlog.schema import (
+    Action,
     AddField,
     AlterField,
     CreateTable,
     Default,
     DropField,
+    Field,
     QuarantineTable,
     RewriteRows,
+    Schema,
     SetKey,
     UnknownDefault,
 )
 from airflow_provider_binlog.spark.plan.evolution import match_columns
-from airflow_provider_binlog.spark.plan.segment import Cut, Stop
-from airflow_provider_binlog.spark.staged.parts import find_replaced_key
+from airflow_provider_binlog.spark.plan.table_log import LogAction, Stop
+from airflow_provider_binlog.spark.staged.parts import StagedPart, find_replaced_key
 from airflow_provider_binlog.spark.staged.types import common_type, is_zero_date, spark_type
-from airflow_provider_binlog.spark.target.state import Mark
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from airflow_provider_binlog.schema import Action, Field, Schema
-    from airflow_provider_binlog.spark.plan.evolution import Evolution
-    from airflow_provider_binlog.spark.plan.fold import Fold
-    from airflow_provider_binlog.spark.plan.table_log import LogAction
-    from airflow_provider_binlog.spark.staged.parts import StagedPart
-    from airflow_provider_binlog.spark.target.state import TargetState
+    from airflow_provider_binlog.spark.plan.planner import Fold
 
 
 class StopSearch:
@@ -59,14 +55,14 @@ class StopSearch:
             self._quarantines,
             self._kinds,
             self._keys,
-            self._dropped_keys,
+            self._changed_keys,
             self._rewrites,
             self._defaults,
             self._types,
             self._lost_columns,
         )
         stops = [stop for search in searches for stop in search()]
-        first = min(stops, key=lambda stop: stop.cut.mark, default=None)
+        first = min(stops, key=lambda stop: stop.mark, default=None)
         lost_key = next(self._kinds(), None)
         if first is None or lost_key is None or first.reason == lost_key.reason:
             return first
@@ -79,7 +75,7 @@ class StopSearch:
             if isinstance(step.action, QuarantineTable):
                 manifest = self.log.manifest(step.point[0])
                 reason = f"the table was quarantined: {step.action.reason}"
-                yield Stop(Cut.at_manifest(manifest, Mark(manifest.sequence - 1)), reason)
+                yield Stop.at_manifest(manifest, reason)
 
     def _kinds(self) -> Iterator[Stop]:
         """A lake table has a key, or it is a changelog: rows of the other kind do not fit."""
@@ -88,7 +84,7 @@ class StopSearch:
                 continue
             reason = (
                 "the table's primary key was dropped, and the lake table's rows are known by it "
-                "(choose a key with keys={...}, or drop the lake table, before the reload)"
+                "(choose a key with options={...}, or drop the lake table, before the reload)"
                 if self.keyed
                 else "the table got a primary key, and the lake table is a changelog"
             )
@@ -106,22 +102,24 @@ class StopSearch:
                     f"{part.part.replaced[column]} values in the key column {column} are zero "
                     "dates or invalid byte sequences, which no lake type holds; correct them at "
                     "the source, or stage them with zero_dates='text' or invalid_text='binary', or "
-                    f"name another key with keys={{...}} (part {part.part.path})"
+                    f"name another key with options={{...}} (part {part.part.path})"
                 )
-                yield Stop(Cut.at_manifest(part.manifest, Mark(part.manifest.sequence - 1)), reason)
+                yield Stop.at_manifest(part.manifest, reason)
                 return
 
-    def _dropped_keys(self) -> Iterator[Stop]:
-        """A column of the key was dropped, and nothing says by what rows are identified then."""
+    def _changed_keys(self) -> Iterator[Stop]:
+        """The rows from before are known by another key."""
         for step in self.rows.steps if self.keyed else ():
-            action = step.action
-            if not isinstance(action, DropField) or action.field not in self._key_before(step):
-                continue
-            complete = self.log.created(action.table) is not None
-            has_rows = self.in_lake or self._has_rows_before(step) or not complete
-            if has_rows and not self._has_key_after(step):
-                reason = f"the column {action.name} of the lake table's key was dropped"
-                yield Stop.at_step(step, reason)
+            action, key = step.action, self._key_before(step)
+            has_rows = self.in_lake or self._has_rows_before(step)
+            is_other = isinstance(action, SetKey) and {*action.key} not in (set(), {*key})
+            if isinstance(action, DropField) and action.field in key:
+                # By what rows are identified then is not known.
+                if has_rows or self.log.created(action.table) is None:
+                    reason = f"the column {action.name} of the lake table's key was dropped"
+                    yield Stop.at_step(step, reason)
+            elif is_other and key and has_rows and not self.chosen_key:
+                yield Stop.at_step(step, "the table's primary key changed")
 
     def _key_before(self, step: LogAction) -> tuple[int, ...]:
         """Return the fields of the key by which rows before an action are identified."""
@@ -138,14 +136,6 @@ class StopSearch:
         if self.chosen_key is None:
             return schema.key
         return tuple(field.id for field in schema.fields if field.name in self.chosen_key)
-
-    def _has_key_after(self, step: LogAction) -> bool:
-        if self.chosen_key is not None:
-            return False
-        return any(
-            isinstance(other.action, SetKey) and other.action.key and other.point >= step.point
-            for other in self.rows.steps
-        ) or any(part.schema.key and part.first >= step.point for part in self.rows.staged)
 
     def _rewrites(self) -> Iterator[Stop]:
         for step in self.rows.steps:
@@ -205,18 +195,15 @@ class StopSearch:
                 held = both
 
     def _lost_columns(self) -> Iterator[Stop]:
-        """Somebody dropped a column of the lake table, or restored it: its values are lost."""
+        """Somebody dropped a column of the lake table: its values are lost."""
         state = self.state
         if state is None or not self.in_lake:
             return
         for wanted in self.newest.wanted if self.newest is not None else ():
             if wanted.field.id in state.lost:
-                reason = (
-                    f"the lake table lost the values of column {wanted.name}: it was dropped "
-                    "there, or the table was restored to before its type changed"
-                )
+                reason = f"the lake table lost the values of column {wanted.name}: it was dropped"
                 manifest = self.log.manifest(state.applied.sequence + 1)
-                yield Stop(Cut.at_manifest(manifest, state.applied), reason)
+                yield Stop.at_manifest(manifest, reason, state.applied)
                 return
 
     def _find(self, part: StagedPart, field: Field) -> Field | None:
@@ -252,32 +239,7 @@ class StopSearch:
         ]
         if steps or part is None:
             return Stop.at_step(steps[-1], reason)
-        manifest = part.manifest
-        return Stop(Cut.at_manifest(manifest, Mark(manifest.sequence - 1)), reason)
-
-
-def find_barred(
-    state: TargetState, evolution: Evolution, steps: Iterable[LogAction], *, start: Cut
-) -> Stop | None:
-    """Return where a lake table needs a feature that it is not to get; None if it needs none.
-
-    Args:
-        state: The lake table.
-        evolution: How its columns are to change.
-        steps: The actions that they change by.
-        start: Where the range starts.
-    """
-    missing = state.find_missing(evolution)
-    if missing is None:
-        return None
-    reason = (
-        f"the lake table would need {missing.names} for its columns to change as those of "
-        "its table (allow that with upgrade=True, or drop the lake table, before the reload)"
-    )
-    for step in steps:
-        if missing.concern(step.action):
-            return Stop.at_step(step, reason)
-    return Stop(start, reason)
+        return Stop.at_manifest(part.manifest, reason)
 
 
 def _retypes(field: int) -> Callable[[Action], bool]:

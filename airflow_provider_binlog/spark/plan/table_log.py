@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from airflow_provider_binlog.errors import ManifestError
-from airflow_provider_binlog.manifest import check_follows
+from airflow_provider_binlog.manifest import Manifest, Part, Statement, TableChanges, check_follows
 from airflow_provider_binlog.names import matches_globs
 from airflow_provider_binlog.schema import (
+    Action,
     CreateTable,
     DropTable,
     QuarantineTable,
     RenameTable,
+    TableId,
+    TableName,
     TruncateTable,
 )
 from airflow_provider_binlog.spark.target.state import Mark
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from airflow_provider_binlog.manifest import Manifest, Part, Statement, TableChanges
-    from airflow_provider_binlog.schema import Action, TableId, TableName
 
 Point: TypeAlias = tuple[int, int]
 """(sequence of the manifest, `_row`): orders the rows and the actions of a source. An action
@@ -37,8 +35,6 @@ class LogAction:
     Attributes:
         point: Where it is among the rows.
         mark: That of a lake table which contains all rows before it.
-        action: What it does.
-        statement: Where it stands.
     """
 
     point: Point
@@ -50,6 +46,43 @@ class LogAction:
     def position(self) -> str:
         """Where the statement starts, for messages."""
         return f"{self.statement.file}:{self.statement.offset}"
+
+
+_TEXT_MAX = 200
+
+
+@dataclass(frozen=True)
+class Stop:
+    """The lake table keeps the rows from before this: it cannot follow what comes here.
+
+    Attributes:
+        mark: That of a lake table which contains everything before it.
+        point: Rows from here on are after it.
+        statement: The statement; empty where there is none.
+    """
+
+    mark: Mark
+    point: Point
+    position: str
+    reason: str
+    statement: str = ""
+
+    @classmethod
+    def at_step(cls, step: LogAction, reason: str) -> Stop:
+        """Return the stop at an action."""
+        return cls(step.mark, step.point, step.position, reason, step.statement.text[:_TEXT_MAX])
+
+    @classmethod
+    def at_manifest(cls, manifest: Manifest, reason: str, mark: Mark | None = None) -> Stop:
+        """Return the stop before a manifest; `mark` is that of what is before it."""
+        before = mark or Mark(manifest.sequence - 1)
+        return cls(before, (manifest.sequence, 0), str(manifest.start), reason)
+
+    @property
+    def explanation(self) -> str:
+        """What it is, and what to do, for people."""
+        ran = f" ({self.statement})" if self.statement else ""
+        return f"{self.reason}{ran}: reload the table"
 
 
 @dataclass(frozen=True)
@@ -76,11 +109,7 @@ class Span:
 
 
 class TableLog:
-    """Actions and parts of a range of manifests, by table id and by name.
-
-    Args:
-        manifests: In order, without gaps.
-    """
+    """Actions and parts of a range of manifests, in order, by table id and by name."""
 
     def __init__(self, manifests: Sequence[Manifest]) -> None:
         self.manifests = tuple(manifests)
@@ -116,7 +145,12 @@ class TableLog:
         """Return every name that stands for a table, or stood for one."""
         return sorted(self._holdings)
 
-    def holdings(self, name: TableName, *, since: int) -> list[Holding]:
+    def find_id(self, name: TableName) -> TableId | None:
+        """Return the table that a name stands for at the end; None for none, or if unknown."""
+        holdings = self._holdings.get(name)
+        return holdings[-1].table if holdings else None
+
+    def holdings(self, name: TableName, *, since: int = 0) -> list[Holding]:
         """Return what a name stands for, in order, as far as the manifests from `since` on say."""
         return [holding for holding in self._holdings.get(name, ()) if holding.sequence >= since]
 
@@ -162,22 +196,25 @@ class TableLog:
 
         It was created or truncated there. None if the manifests show no such action.
         """
-        holdings = self._holdings.get(name, ())
-        table = holdings[-1].table if holdings else None
-        steps = self._steps.get(table, ()) if table is not None else ()
-        for step in reversed(steps):
+        for step in reversed(self._steps_of(name)):
             if isinstance(step.action, CreateTable | TruncateTable):
                 return step.point[0]
         return None
 
+    def has_beginning(self, name: TableName) -> bool:
+        """Whether the log has every row of a name's table."""
+        id_ = self.find_id(name)
+        return id_ is None or self.created(id_) is not None or self.find_restart(name) is not None
+
     def is_quarantined(self, name: TableName, *, since: int) -> bool:
         """Whether the table of a name is quarantined in a manifest from `since` on."""
-        holdings = self._holdings.get(name, ())
-        table = holdings[-1].table if holdings else None
-        steps = self._steps.get(table, ()) if table is not None else ()
         return any(
-            isinstance(step.action, QuarantineTable) and step.point[0] >= since for step in steps
+            isinstance(step.action, QuarantineTable) and step.point[0] >= since
+            for step in self._steps_of(name)
         )
+
+    def _steps_of(self, name: TableName) -> list[LogAction]:
+        return self._steps.get(self.find_id(name) or "", [])
 
     def find_uncaptured_name(self, table: TableId, *, since: int) -> TableName | None:
         """Return a name of a table that some manifest was captured without; None if none was."""
@@ -233,14 +270,14 @@ class Globs(NamedTuple):
 
 def extend_globs(known: Iterable[Globs], manifests: Iterable[Manifest]) -> tuple[Globs, ...]:
     """Return what manifests were captured with, and those that follow them."""
-    found = list(known)
+    spans = list(known)
     for manifest in manifests:
         globs = Globs(manifest.captured_since, manifest.include, manifest.exclude)
-        if not found:
-            found.append(globs)
-        elif (found[-1].include, found[-1].exclude) != (manifest.include, manifest.exclude):
-            found.append(globs._replace(since=manifest.sequence))
-    return tuple(found)
+        if not spans:
+            spans.append(globs)
+        elif (spans[-1].include, spans[-1].exclude) != (manifest.include, manifest.exclude):
+            spans.append(globs._replace(since=manifest.sequence))
+    return tuple(spans)
 
 
 def find_uncaptured(
@@ -248,14 +285,7 @@ def find_uncaptured(
 ) -> int | None:
     """Return where a table was last left out of a range of manifests; None if it never was.
 
-    Args:
-        globs: The globs of the manifests, in order.
-        name: Database and table.
-        first: Number of the first manifest.
-        last: Number of the last one.
-
-    Returns:
-        The first manifest of those that were captured with the last globs that leave it out.
+    That is the first manifest of those that were captured with the last globs that leave it out.
     """
     for period in reversed(globs):
         since = max(period.since, first)

@@ -1,60 +1,48 @@
-"""A reload of one table: the rows of a snapshot, and the staged changes after it over them.
+"""Reloads: from which snapshot a table is loaded, what is replayed over it, and what is refused.
 
-    manifests    ... | 41 | 42 | 43 | 44
-    snapshot              low ... high
-    collapse           rows of the snapshot, 42, 43, 44
-
-The changes are replayed from the start of a manifest that the snapshot contains all of before, to
-the end of one that has all that it may have seen. This gives the rows of the table, whenever each
-row was read:
-
-- A key that a change names has what the last such change says: with whole images that is the whole
-  row, or none. Changes from before the read only repeat what was read.
-- A key that no change names was not changed since before it was read: it is what was read.
-
-With images that lack columns the same holds for each column of a row, as long as rows keep their
-keys: a change of a row that was not read is followed by its delete. A row that gets another key in
-such an image may be in no chunk; the collapse refuses it.
-
-A table without a key has no such rows: every change counts once. It is loaded from a snapshot of
-one moment, over which changes are replayed from exactly there.
-
-Positions of one server are compared by their coordinates, those of different servers by their GTID
-sets. Only a GTID set, where there is one, says which transactions a SELECT saw: a server writes a
-transaction to its log before the engine makes it visible.
-
-A lake table whose rows someone else loaded is adopted in the same way: its rows stand for those of
-the snapshot, and the changes of the first manifest are merged into them.
+Changes are replayed from the start of a manifest that the snapshot contains all of before, to the
+end of one that has all that it may have seen. A key that a change names has what the last one says,
+any other key what was read. A table without a key needs a snapshot of one moment.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.binlog.gtid_set import missing_gtids
 from airflow_provider_binlog.changes import BeforeImages
-from airflow_provider_binlog.manifest import Manifest, TableChanges
+from airflow_provider_binlog.errors import MergeError
+from airflow_provider_binlog.manifest import End, Manifest, Statement, TableChanges
 from airflow_provider_binlog.names import fold_name
-from airflow_provider_binlog.position import split_file_name
-from airflow_provider_binlog.schema import CreateTable, DropTable, QuarantineTable, RenameTable
-from airflow_provider_binlog.spark.plan.fold import TableRange
+from airflow_provider_binlog.position import Position, SourceIdentity, split_file_name
+from airflow_provider_binlog.schema import (
+    Action,
+    CreateTable,
+    DropTable,
+    QuarantineTable,
+    RenameTable,
+    Schema,
+    TableId,
+    TableName,
+)
+from airflow_provider_binlog.snapshot_manifest import SnapshotManifest
+from airflow_provider_binlog.spark.merge.progress import Progress
 from airflow_provider_binlog.spark.plan.lifecycle import Lifecycle, find_field_ids, find_table
-from airflow_provider_binlog.spark.plan.planner import TablePlan, plan_next
+from airflow_provider_binlog.spark.plan.planner import TablePlan, TableRange, plan_next
 from airflow_provider_binlog.spark.plan.segment import StartWithin
-from airflow_provider_binlog.spark.plan.table_log import TableLog
-from airflow_provider_binlog.spark.target.state import KEY, UNSEEN, Mark
+from airflow_provider_binlog.spark.plan.table_log import Stop, TableLog
+from airflow_provider_binlog.spark.staged.types import common_type, spark_type
+from airflow_provider_binlog.spark.target.properties import is_of_merges
+from airflow_provider_binlog.spark.target.state import KEY, NOTHING, UNSEEN, Hold, Mark, TargetState
+from airflow_provider_binlog.staging.paths import Snapshots
+from airflow_provider_binlog.table_options import TableOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from airflow_provider_binlog.spark.merge.lake_table import LakeTable, StagedLog
 
-    from airflow_provider_binlog.manifest import End, Manifest, Statement
-    from airflow_provider_binlog.position import Position, SourceIdentity
-    from airflow_provider_binlog.schema import Action, Schema, TableId, TableName
-    from airflow_provider_binlog.snapshot_manifest import SnapshotManifest
-    from airflow_provider_binlog.spark.plan.segment import Segment, Stop
-    from airflow_provider_binlog.spark.target.state import TargetState
 
 _SCHEMA = 0
 """Id of the snapshot's schema: no schema of the log has it."""
@@ -67,28 +55,10 @@ OVERTAKEN = "its table was dropped or renamed after it"
 
 @dataclass(frozen=True)
 class Reload:
-    """A reload that is due.
-
-    Attributes:
-        snapshot: The rows to load.
-        first: Number of the first manifest that is replayed over it.
-    """
+    """A snapshot to load, and the number of the first manifest that is replayed over it."""
 
     snapshot: SnapshotManifest
     first: int
-
-
-@dataclass(frozen=True)
-class Refusal:
-    """Why a snapshot is not loaded.
-
-    Attributes:
-        reason: In words.
-        lost_key: Whether the reason is that the table lost its key: no other snapshot helps.
-    """
-
-    reason: str
-    lost_key: bool = False
 
 
 def plan_reload(
@@ -97,103 +67,66 @@ def plan_reload(
     state: TargetState | None,
     *,
     chosen_key: tuple[str, ...] | None,
-) -> TablePlan | Refusal:
-    """Plan the reload of a table: its first segment replaces the rows of the lake table.
-
-    Args:
-        reload: The snapshot, and from where on changes are replayed over it.
-        log: The manifests, from there on at least.
-        state: The lake table; None if there is none.
-        chosen_key: Key columns, if the user chose them.
+) -> TablePlan | str:
+    """Plan the reload of a table, or return why its snapshot is not loaded.
 
     Raises:
         MergeError: A column cannot be merged.
         ConfigurationError: The chosen key columns cannot serve.
     """
     snapshot, name = reload.snapshot, reload.snapshot.name
-    every, manifests, replayed = _replay(reload, log)
-    table = find_table(name, replayed, first=reload.first)
+    manifests, replayed, table = _replay(reload, log)
     refusal = _find_refusal(snapshot, replayed, table)
-    if refusal is not None or table is None:
-        return refusal or Refusal(OVERTAKEN)
-    keyed = bool(chosen_key or snapshot.schema.key)
-    start = _find_start(reload, manifests[0])
-    refusal = _find_unfit(snapshot, state, keyed=keyed, exact=start is not None)
-    if refusal is not None:
-        return refusal
-    if _has_another_table(replayed, name, table):
-        return Refusal(OVERTAKEN)
+    keyed, is_exact = bool(chosen_key or snapshot.schema.key), snapshot.is_exact
+    is_exact = is_exact and manifests[0].identity == snapshot.identity
+    refusal = refusal or _find_unfit(snapshot, state, keyed=keyed, exact=is_exact)
+    if refusal is not None or table is None or _has_lost_name(replayed, name, table):
+        return refusal or OVERTAKEN
     rows = _as_manifest(reload, table, replayed, manifests[0])
     lifecycle = Lifecycle(table, rows.sequence, replaces=True)
-    source = TableRange(
-        name,
-        TableLog([rows, *replayed.manifests]),
-        rows.sequence,
-        state,
-        chosen_key,
-        reloads=True,
-    )
-    plan = plan_next(source, lifecycle, keyed=keyed)
+    range_ = TableLog([rows, *replayed.manifests])
+    tables = TableRange(name, range_, rows.sequence, state, chosen_key, reloads=True)
+    plan = plan_next(tables, lifecycle, keyed=keyed)
     segment, stop = plan.segment, plan.stop
     if stop is not None and not _is_after(stop, snapshot, manifests):
-        return Refusal(f"{stop.reason}: correct that, and take the snapshot again")
-    if segment is not None and snapshot.adopts and segment.evolution.changes_columns:
-        return Refusal("its columns are not those of the table: change them, and adopt it then")
-    if segment is not None:
-        segment = _of_snapshot(segment, snapshot, start)
-    return replace(plan, segment=segment, more=plan.more or len(every) > len(manifests))
+        return f"{stop.reason}: correct that, and take the snapshot again"
+    if segment is None:
+        return plan
+    if snapshot.adopts and segment.evolution.changes_columns:
+        return "its columns are not those of the table: change them, and adopt it then"
+    start = StartWithin(reload.first, *snapshot.low.coordinates) if is_exact else None
+    # It replaces the rows, unless they are adopted.
+    starts_empty = segment.starts_empty and not snapshot.adopts
+    reloads = not snapshot.adopts
+    segment = replace(segment, starts_empty=starts_empty, reloads=reloads, start=start)
+    return replace(plan, segment=segment, more=manifests[-1].sequence < log.last)
 
 
 def is_overtaken(reload: Reload, log: TableLog) -> bool:
     """Whether the name of a snapshot's table stands for another table after it, or for none.
 
     Not where that happened while the table was read: such a snapshot is refused for that.
-
-    Args:
-        reload: The snapshot, and from where on changes would be replayed over it.
-        log: The manifests, from there on at least.
     """
-    snapshot, name = reload.snapshot, reload.snapshot.name
-    _, _, replayed = _replay(reload, log)
-    table = find_table(name, replayed, first=reload.first)
+    snapshot = reload.snapshot
+    _, replayed, table = _replay(reload, log)
     if _find_refusal(snapshot, replayed, table) is not None:
         return False
-    return table is None or _has_another_table(replayed, name, table)
+    return table is None or _has_lost_name(replayed, snapshot.name, table)
 
 
-def _replay(reload: Reload, log: TableLog) -> tuple[list[Manifest], list[Manifest], TableLog]:
-    """Return the manifests from the snapshot on, those that are replayed, and what of them is."""
-    snapshot = reload.snapshot
-    every = [manifest for manifest in log.manifests if manifest.sequence >= reload.first]
-    manifests = every[:1] if snapshot.adopts else every
-    tables = log.tables(snapshot.name)
-    return (
-        every,
-        manifests,
-        TableLog([_without_before(manifest, snapshot, tables) for manifest in manifests]),
-    )
-
-
-def _has_another_table(log: TableLog, name: TableName, table: TableId) -> bool:
-    holdings = log.holdings(name, since=log.first)
+def _has_lost_name(log: TableLog, name: TableName, table: TableId) -> bool:
+    holdings = log.holdings(name)
     return bool(holdings) and holdings[-1].table != table
 
 
-def _of_snapshot(
-    segment: Segment, snapshot: SnapshotManifest, start: StartWithin | None
-) -> Segment:
-    """Return the first segment of a reload: it replaces the rows, unless they are adopted."""
-    if snapshot.adopts:
-        return replace(segment, starts_empty=False, start=start)
-    return replace(segment, reloads=True, start=start)
-
-
-def _find_start(reload: Reload, first: Manifest) -> StartWithin | None:
-    """Return where changes are replayed from, if the snapshot has the rows of one position."""
+def _replay(reload: Reload, log: TableLog) -> tuple[list[Manifest], TableLog, TableId | None]:
+    """Return the manifests that are replayed, what of them is, and of which table."""
     snapshot = reload.snapshot
-    if not snapshot.is_exact or first.identity != snapshot.identity:
-        return None
-    return StartWithin(reload.first, *snapshot.low.coordinates)
+    manifests = [manifest for manifest in log.manifests if manifest.sequence >= reload.first]
+    manifests = manifests[:1] if snapshot.adopts else manifests
+    tables = log.tables(snapshot.name)
+    replayed = TableLog([_without_before(each, snapshot, tables) for each in manifests])
+    return manifests, replayed, find_table(snapshot.name, replayed, first=reload.first)
 
 
 def _is_after(stop: Stop, snapshot: SnapshotManifest, manifests: Iterable[Manifest]) -> bool:
@@ -205,7 +138,7 @@ def _is_after(stop: Stop, snapshot: SnapshotManifest, manifests: Iterable[Manife
     if snapshot.adopts:
         return False
     reached = next(manifest.sequence for manifest in manifests if is_reached(snapshot, manifest))
-    return bool(stop.cut.mark.statements) or stop.cut.mark.sequence >= reached
+    return bool(stop.mark.statements) or stop.mark.sequence >= reached
 
 
 def _without_before(
@@ -235,32 +168,30 @@ def _without_before(
     return replace(manifest, statements=tuple(statements), tables=tables)
 
 
-def _find_refusal(
-    snapshot: SnapshotManifest, log: TableLog, table: TableId | None
-) -> Refusal | None:
+def _find_refusal(snapshot: SnapshotManifest, log: TableLog, table: TableId | None) -> str | None:
     """Return the refusal of a snapshot in whose window an action concerns its table."""
     for manifest in log.manifests:
         for statement in manifest.statements:
             order = find_order(snapshot, manifest, statement)
-            found = [
+            actions = [
                 action for action in statement.actions if _concerns(action, snapshot.name, table)
             ]
-            if (order is Order.AFTER and not snapshot.adopts) or not found:
+            if (order is Order.AFTER and not snapshot.adopts) or not actions:
                 continue
             at = f"{statement.file}:{statement.offset}"
-            for action in found:
+            for action in actions:
                 if isinstance(action, QuarantineTable):
-                    return Refusal(
+                    return (
                         f"its table was quarantined at {at} ({action.reason}), and none of its "
                         f"changes is staged from {manifest.start} to {manifest.stop}: take the "
                         "snapshot again"
                     )
             if snapshot.adopts:
-                return Refusal(
+                return (
                     f"its table was changed by a DDL statement at {at}, soon after the position "
                     f"that it is adopted at ({_text(statement)}): reload it from a snapshot"
                 )
-            return Refusal(
+            return (
                 f"its table was changed by a DDL statement at {at}, while it was read "
                 f"({_text(statement)}): take the snapshot again"
             )
@@ -281,17 +212,10 @@ def _text(statement: Statement) -> str:
 
 def _find_unfit(
     snapshot: SnapshotManifest, state: TargetState | None, *, keyed: bool, exact: bool
-) -> Refusal | None:
-    """Return the refusal of a snapshot that does not fit the lake table, or a table without a key.
-
-    Args:
-        snapshot: The snapshot.
-        state: The lake table; None if there is none.
-        keyed: Whether the rows have a key.
-        exact: Whether the snapshot was read at one position.
-    """
+) -> str | None:
+    """Return the refusal of a snapshot that does not fit the lake table, or one without a key."""
     if snapshot.where is not None and state is not None and not state.is_empty:
-        return Refusal(
+        return (
             "it has only the rows that satisfy its condition, and would replace all rows of the "
             f"lake table: take the snapshot again without where={snapshot.where!r}, or drop the "
             "lake table"
@@ -299,16 +223,15 @@ def _find_unfit(
     if keyed:
         return None
     if state is not None and state.properties.get(KEY, "[]") != "[]":
-        return Refusal(
-            "its table has no key, and the lake table has one: choose a key with keys={...}, or "
-            "drop the lake table",
-            lost_key=True,
+        return (
+            "its table has no key, and the lake table has one: choose a key with options={...}, or "
+            "drop the lake table"
         )
     if exact:
         return None
-    return Refusal(
+    return (
         "its table has no key, and it was not read at one position: take the snapshot again with "
-        "lock='brief', or choose a key with keys={...}"
+        "lock='brief', or choose a key with options={...}"
     )
 
 
@@ -429,3 +352,129 @@ def _covers(snapshot: SnapshotManifest, inner: Position, outer: Position) -> boo
     if inner.gtid is None or outer.gtid is None:
         return False
     return not missing_gtids(snapshot.identity.flavor, inner.gtid, outer.gtid)
+
+
+def find_reload(table: LakeTable, staged: StagedLog, snapshots: Snapshots) -> None:
+    """Plan the reload of a table that has a newer snapshot, or note why that is not loaded.
+
+    Raises:
+        ManifestError: The snapshot, or a manifest, is unreadable.
+    """
+    before, id_ = staged.before, snapshots.newest_id(table.name)
+    if id_ is not None and id_ <= table.loaded:
+        table.processed_snapshot = id_
+    if id_ is None or id_ <= table.loaded or _is_settled(table, id_, before):
+        return
+    snapshot = snapshots.read(id_)
+    last = next(staged.newest_first(), None)
+    if last is not None and not is_comparable(snapshot, last):
+        own = (each for each in staged.newest_first() if each.identity == snapshot.identity)
+        last = next(own, None)
+        if last is None or not is_reached(snapshot, last):
+            table.refuse(
+                snapshot.id,
+                f"the staged log left its server before {snapshot.high}, and continues on another "
+                "one, whose positions cannot be compared without GTIDs: take the snapshot again",
+            )
+            return
+    if last is None or not is_reached(snapshot, last):
+        table.wait(snapshot.id, f"the staged log has not reached {snapshot.high} yet")
+        return
+    first = find_first(snapshot, staged.newest_first())
+    gap = None if first is None else staged.find_gap(table.name, first)
+    if first is not None and gap is None:
+        reload = Reload(snapshot, first)
+        if is_overtaken(reload, staged.since(first)):
+            # The table that has the name now is merged, or loaded, as if there were no snapshot.
+            table.processed_snapshot = snapshot.id
+            table.snapshot = f"snapshot {snapshot.id} is not loaded: {OVERTAKEN}"
+        else:
+            table.reload, table.first_needed = reload, first
+    elif id_ not in before.snapshots:
+        table.refuse(snapshot.id, _not_staged(snapshot, last, gap))
+    # Else the lake table was dropped or restored, and what was staged by then is not there now.
+
+
+def _not_staged(snapshot: SnapshotManifest, last: Manifest, gap: int | None) -> str:
+    """Return what of the log after a snapshot is not staged: the table in a manifest, or all."""
+    if gap is not None:
+        return (
+            f"manifest {gap} was captured without its table: capture it, and take the snapshot "
+            "again"
+        )
+    if snapshot.low.gtid is not None and last.stop.gtid is None:
+        return (
+            "the positions of the staged log have no GTIDs yet: take the snapshot again with "
+            "lock='brief', or after the server has begun another binlog file and that is staged"
+        )
+    repair = "reload it from a snapshot" if snapshot.adopts else "take the snapshot again"
+    return f"what was logged from {snapshot.low} on is not staged: {repair}"
+
+
+def _is_settled(table: LakeTable, id_: str, before: Progress) -> bool:
+    """Whether a snapshot was processed, and the lake table was not put back to an older state."""
+    known = before.tables.get(table.name)
+    older = table.state is None or (known is not None and table.applied < known.mark)
+    return id_ in before.snapshots and not older
+
+
+def plan_table_reload(
+    table: LakeTable, reload: Reload, log: TableLog, options: TableOptions
+) -> None:
+    """Plan the reload of a table, or note why its snapshot is not loaded."""
+    state = table.state
+    if reload.snapshot.adopts:
+        _check_adopted(table.target, state)
+    is_other = table.is_foreign and state is not None and not is_of_merges(state)
+    if state is not None and (is_other or reload.snapshot.adopts):
+        _check_foreign(table.target, state, reload.snapshot)
+    plan = plan_reload(reload, log, state, chosen_key=options.key)
+    if isinstance(plan, TablePlan):
+        table.take(plan)
+        return
+    table.refuse(reload.snapshot.id, plan)
+    if table.is_active:
+        hold = None if state is None or table.is_foreign else state.hold
+        table.hold = hold or Hold("loading", table.unloaded)
+
+
+def is_adopted(snapshots: Snapshots, name: TableName, before: Progress) -> bool:
+    """Whether someone has said which rows the lake table of a name has."""
+    id_ = snapshots.newest_id(name)
+    return id_ is not None and id_ not in before.snapshots and snapshots.read(id_).adopts
+
+
+def _check_adopted(target: str, state: TargetState | None) -> None:
+    """Refuse to adopt a table that is not there, or that is merged already."""
+    if state is None:
+        raise MergeError("there is no lake table to adopt: load it first", target=target)
+    if state.applied != NOTHING:
+        raise MergeError(
+            "the lake table follows the source already: to replace its rows, take a snapshot",
+            target=target,
+            applied=state.applied,
+        )
+
+
+def _check_foreign(target: str, state: TargetState, snapshot: SnapshotManifest) -> None:
+    """Refuse to replace the rows of a table that has not the columns of the source's table."""
+    wanted = {fold_name(field.name): field for field in snapshot.schema.fields}
+    current = {fold_name(name): type_ for name, type_ in state.columns.items()}
+    other = [*(wanted.keys() ^ current.keys())]
+    for name in wanted.keys() & current.keys():
+        type_ = spark_type(str(wanted[name].arrow_type))
+        if common_type(current[name], type_) != current[name]:
+            other.append(f"{name} ({current[name]}, not {type_})")
+    if other:
+        raise MergeError(
+            "the lake table was made by someone else, and has not the columns of the table: "
+            "change it, or choose another target",
+            target=target,
+            columns=", ".join(sorted(other)),
+        )
+    if not snapshot.schema.key:
+        raise MergeError(
+            "the lake table was made by someone else, and the table has no key: choose another "
+            "target",
+            target=target,
+        )

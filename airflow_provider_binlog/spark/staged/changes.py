@@ -1,22 +1,20 @@
-"""The staged change rows of one table as one DataFrame, whatever schemas its parts have.
-
-Columns are called by their number in the target (`c0`, `c1`, ...), so that no name of the source
-table meets one of ours.
-"""
+"""The staged change rows of one table as one DataFrame, whatever schemas its parts have."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from functools import reduce
-from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  PySpark's own habit.
 
 from airflow_provider_binlog.changes import CHANGE_TYPE, FILE, IMAGE, POSITION, ROW, ChangeType
+from airflow_provider_binlog.manifest import Part
 from airflow_provider_binlog.names import quote_identifier
 from airflow_provider_binlog.spark.names import quote_text
-from airflow_provider_binlog.spark.staged.files import damaged
+from airflow_provider_binlog.spark.plan.segment import Segment, StartWithin
+from airflow_provider_binlog.spark.staged.files import SourceFiles, damaged
 from airflow_provider_binlog.spark.staged.parts import (
     ABSENT,
     CHANGELOG_COLUMNS,
@@ -26,13 +24,6 @@ from airflow_provider_binlog.spark.staged.parts import (
 )
 from airflow_provider_binlog.spark.target.protocol import held, source_column
 from airflow_provider_binlog.spark.target.sql import column_list
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from airflow_provider_binlog.manifest import Part
-    from airflow_provider_binlog.spark.plan.segment import Segment, StartWithin
-    from airflow_provider_binlog.spark.staged.files import SourceFiles
 
 CHANGE = "change"
 """Column of a change: its `ChangeType`."""
@@ -57,13 +48,8 @@ def read_changes(
     """Return every change row of a segment: the target's columns, `CHANGE` and `ORDER`.
 
     Where row images may lack columns, also `EVENT` and a column `held` for each of its groups;
-    what inserts leave in a column is filled in as far as it is known.
-
-    Args:
-        session: The table's session.
-        files: Where the parts are.
-        segment: The segment; no changelog if its rows are to be located.
-        located: Whether the rows have `PART` and `INDEX`, too.
+    what inserts leave in a column is filled in as far as it is known. Rows that are `located`,
+    which those of a changelog cannot be, also have `PART` and `INDEX`.
     """
     frames = [_read_rows(session, files, segment, rows, located=located) for rows in segment.reads]
     if segment.is_changelog or not frames:
@@ -72,26 +58,22 @@ def read_changes(
 
 
 def check_digests(session: SparkSession, files: SourceFiles, parts: Sequence[Part]) -> None:
-    """Refuse parts whose bytes are not those of the manifest.
-
-    Raises:
-        StagingError: A part has another SHA-256; names the first one.
-    """
+    """Raise StagingError for the first part whose SHA-256 is not that of its manifest."""
     if not parts:
         return
     reader = session.read.format("binaryFile").option("__globPaths__", "false")
     digests = reader.load([files.locate(part.path) for part in parts])
-    found = {
+    checksums = {
         # A part's path has three names; how the rest is written is up to the file system.
         "/".join(row["path"].split("/")[-3:]): row["digest"]
         for row in digests.select("path", F.sha2("content", 256).alias("digest")).collect()
     }
     for part in parts:
-        if found.get(part.path) != part.sha256:
+        if checksums.get(part.path) != part.sha256:
             raise damaged(
                 "a staged part does not have the SHA-256 its manifest says",
                 part=files.locate(part.path),
-                sha256=found.get(part.path),
+                sha256=checksums.get(part.path),
                 manifest_says=part.sha256,
             )
 
@@ -206,10 +188,7 @@ def _holds(rows: SchemaRows, name: str, image: Column) -> Column:
 
 
 def _value(rows: SchemaRows, name: str, image: Column, *, in_key: bool) -> Column:
-    """Return what the row has in a column of the parts: what inserts leave there, if it is known.
-
-    A row without its key fails.
-    """
+    """Return what the row has in a column of the parts; without its key it fails."""
     value = F.col(quote_identifier(name))
     if rows.images is None or all(rows.images.holds(name)):
         return value
@@ -259,10 +238,7 @@ def _absent(rows: SchemaRows, image: Column) -> Column:
 
 
 def _removals(session: SparkSession, segment: Segment) -> DataFrame:
-    """Return a row for each action that removed a changelog's rows; other tables have none.
-
-    Its change type is the action's first word: `truncate`, `drop`, `rename`.
-    """
+    """Return a row for each action that removed a changelog's rows, with its first word."""
     columns = segment.target_columns
     types = {source_column(index): type_ for index, type_ in enumerate(columns.values())}
     rows = []

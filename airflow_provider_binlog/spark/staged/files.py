@@ -1,27 +1,24 @@
-"""The staged files as Spark sees them: through Hadoop's file systems, whatever the scheme.
-
-What a session can read as Parquet it can read here too, with the same settings and credentials.
-"""
+"""The staged files through Hadoop's file systems, with the settings and credentials of Spark."""
 
 # ruff: noqa: SLF001  The way to the JVM is PySpark's `_jvm`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
-from airflow_provider_binlog.errors import StagingError, StoreUnavailableError
+from airflow_provider_binlog.errors import ManifestError, StagingError, StoreUnavailableError
+from airflow_provider_binlog.manifest import Part
 from airflow_provider_binlog.names import encode_name
 from airflow_provider_binlog.staging.paths import ReadFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from pyspark.sql import SparkSession
 
-    from airflow_provider_binlog.manifest import Part
 
 _THREADS = 8
 
@@ -40,7 +37,7 @@ class SourceFiles(ReadFiles, Protocol):
 
 
 class HadoopFileSystem:
-    """Five calls of Hadoop's `FileSystem`, on whole URIs; see `SourceFiles`."""
+    """Hadoop's `FileSystem` on whole URIs; see `SourceFiles`."""
 
     def __init__(self, session: SparkSession) -> None:
         context: Any = session.sparkContext
@@ -58,27 +55,30 @@ class HadoopFileSystem:
 
     def read(self, path: str) -> bytes | None:
         """Return a file's bytes; None if it does not exist."""
-        uri = self.locate(path)
-        try:
-            at = self._path(uri)
+        with self._reach(path) as (at, uri):
             stream = self._file_system(at, uri).open(at)
             try:
                 return bytes(self._streams.toByteArray(stream))
             finally:
                 stream.close()
-        except Py4JJavaError as error:
-            _refuse_all_but_missing(error, uri)
-            return None
+        return None
 
     def size(self, path: str) -> int | None:
         """Return a file's size in bytes; None if it does not exist."""
+        with self._reach(path) as (at, uri):
+            return int(self._file_system(at, uri).getFileStatus(at).getLen())
+        return None
+
+    @contextmanager
+    def _reach(self, path: str) -> Iterator[tuple[Any, str]]:
+        """Yield Hadoop's path and the URI; leave the body where the file does not exist."""
         uri = self.locate(path)
         try:
-            at = self._path(uri)
-            return int(self._file_system(at, uri).getFileStatus(at).getLen())
+            yield self._path(uri), uri
         except Py4JJavaError as error:
-            _refuse_all_but_missing(error, uri)
-            return None
+            name = error.java_exception.getClass().getName()
+            if name not in ("java.io.FileNotFoundException", "java.nio.file.NoSuchFileException"):
+                raise _translated(error, uri) from error
 
     def _names(self, folder: Any, statuses: Any) -> list[str]:
         """Return the names of what is in a folder, from one text: a call for each takes longer."""
@@ -92,17 +92,13 @@ class HadoopFileSystem:
 
     def list(self, folder: str) -> list[str]:
         """Return the names of what is in a folder; none if it does not exist."""
-        uri = self.locate(folder)
-        try:
-            at = self._path(uri)
-            found = at.getFileSystem(self._conf)
+        with self._reach(folder) as (at, _):
+            file_system = at.getFileSystem(self._conf)
             # Those of a list of folders are of one class: Py4J passes on no S3AFileStatus[].
             folders = self._gateway.new_array(self._path, 1)
             folders[0] = at
-            return self._names(found.makeQualified(at), found.listStatus(folders))
-        except Py4JJavaError as error:
-            _refuse_all_but_missing(error, uri)
-            return []
+            return self._names(file_system.makeQualified(at), file_system.listStatus(folders))
+        return []
 
     def write(self, path: str, data: bytes) -> None:
         """Store a file, in place of the one that is there."""
@@ -119,12 +115,8 @@ class HadoopFileSystem:
 
     def delete(self, path: str) -> None:
         """Delete a file, if it exists."""
-        uri = self.locate(path)
-        try:
-            at = self._path(uri)
+        with self._reach(path) as (at, _):
             at.getFileSystem(self._conf).delete(at, False)  # noqa: FBT003  Hadoop has no names.
-        except Py4JJavaError as error:
-            _refuse_all_but_missing(error, uri)
 
     def _file_system(self, path: Any, uri: str) -> Any:
         """Return what reads and writes a file's content.
@@ -135,11 +127,11 @@ class HadoopFileSystem:
         # Scheme and authority.
         store = "/".join(uri.split("/", 3)[:3])
         if store not in self._raw:
-            found = path.getFileSystem(self._conf)
+            file_system = path.getFileSystem(self._conf)
             # The second is Hive's, around the first.
             checked = ("LocalFileSystem", "ProxyLocalFileSystem")
-            is_checked = found.getClass().getSimpleName() in checked
-            self._raw[store] = found.getRawFileSystem() if is_checked else found
+            is_checked = file_system.getClass().getSimpleName() in checked
+            self._raw[store] = file_system.getRawFileSystem() if is_checked else file_system
         return self._raw[store]
 
 
@@ -169,16 +161,28 @@ def check_sizes(files: SourceFiles, parts: Sequence[Part], sizes: Mapping[str, i
         StagingError: A part is missing or has another size; names the first one.
     """
     for part in parts:
-        found = sizes[part.path]
-        if found is None:
+        size = sizes[part.path]
+        if size is None:
             raise damaged("a staged part is missing", part=files.locate(part.path))
-        if found != part.bytes:
+        if size != part.bytes:
             raise damaged(
                 "a staged part does not have the size its manifest says",
                 part=files.locate(part.path),
-                bytes=found,
+                bytes=size,
                 manifest_says=part.bytes,
             )
+
+
+def sequence_reset_error(applied: int, *, newest: int) -> ManifestError:
+    """Return the refusal of manifests that are not those which a lake has got."""
+    return ManifestError(
+        "the lake has got a manifest that is newer than all that are staged: they were deleted, or "
+        "the source was captured again from manifest 1 on, which the lake tables take for those "
+        "that they have: put them back, or capture under another source name, and merge its "
+        "snapshots with adopt=True",
+        applied=applied,
+        newest=newest,
+    )
 
 
 def damaged(message: str, **context: object) -> StagingError:
@@ -186,12 +190,6 @@ def damaged(message: str, **context: object) -> StagingError:
     return StagingError(
         f"{message}: put it back as it was staged, or load the table from a new snapshot", **context
     )
-
-
-def _refuse_all_but_missing(error: Py4JJavaError, uri: str) -> None:
-    name = error.java_exception.getClass().getName()
-    if name not in ("java.io.FileNotFoundException", "java.nio.file.NoSuchFileException"):
-        raise _translated(error, uri) from error
 
 
 def _translated(error: Py4JJavaError, uri: str) -> StagingError:

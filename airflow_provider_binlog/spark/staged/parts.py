@@ -1,13 +1,9 @@
-"""The parts that a merge reads, schema by schema, and which columns their row images hold.
-
-`_image` counts the sets of columns of one table in one manifest; a merge reads many manifests. Here
-their sets become those of one schema, with numbers of their own.
-"""
+"""The parts that a merge reads, schema by schema, and which columns their row images hold."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.changes import (
     CHANGE_COLUMNS,
@@ -20,15 +16,11 @@ from airflow_provider_binlog.changes import (
     ROW,
 )
 from airflow_provider_binlog.errors import MergeError, ReloadNeededError
+from airflow_provider_binlog.manifest import Manifest, Part, TableChanges
 from airflow_provider_binlog.names import fold_name
+from airflow_provider_binlog.schema import Schema, TableId
+from airflow_provider_binlog.spark.plan.table_log import Point
 from airflow_provider_binlog.spark.staged.types import spark_type, write_defaults
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from airflow_provider_binlog.manifest import Manifest, Part, TableChanges
-    from airflow_provider_binlog.schema import Schema, TableId
-    from airflow_provider_binlog.spark.plan.table_log import Point
 
 SEQUENCE = "_sequence"
 """Column of a changelog table: the manifest a change came in. (`_sequence`, `_row`) is its key."""
@@ -136,11 +128,7 @@ def read_columns(table: str, schema: Schema) -> dict[str, str]:
 
 
 def refuse_case_twins(table: str, columns: Iterable[str]) -> None:
-    """Refuse columns that Spark takes for one.
-
-    Raises:
-        MergeError: Two names differ only in case.
-    """
+    """Refuse columns that Spark takes for one: their names differ only in case."""
     seen: dict[str, str] = {}
     for name in columns:
         # The server distinguishes ẞ from ß, Spark does not.
@@ -160,15 +148,7 @@ def read_rows(
     key: Sequence[str],
     initial: Mapping[str, str],
 ) -> SchemaRows:
-    """Return how parts in one schema are to be read.
-
-    Args:
-        table: `database.table`, for messages.
-        schema: The schema of the parts.
-        staged: The parts.
-        names: The lake table's columns that the schema has, and the schema's names for them.
-        key: The lake table's columns that identify a row.
-        initial: What the rows hold in the lake table's other columns.
+    """Return how parts in one schema are to be read; see `SchemaRows`.
 
     Raises:
         MergeError: As `read_columns`; or a row image lacks its key.
@@ -188,12 +168,7 @@ def read_rows(
 
 
 def find_replaced_key(staged: StagedPart, chosen: Sequence[str] | None) -> str | None:
-    """Return a key column of a part in which a value stands for another one; None if in none.
-
-    Args:
-        staged: The part.
-        chosen: Names of the key columns, if the user chose them; else the source's count.
-    """
+    """Return a key column of a part in which a value stands for another one; None if in none."""
     key = chosen or staged.schema.key_names
     return next((name for name in key if staged.part.replaced.get(name)), None)
 
@@ -221,12 +196,7 @@ class RowImages:
 def find_images(schema: Schema, listed: Mapping[int, Sequence[Sequence[int]]]) -> RowImages | None:
     """Return the row images of a schema; None if each of them holds every column.
 
-    A table's list is that of all its schemas: an image that is whole in an earlier schema may be a
-    part of this one, as far as the manifest says.
-
-    Args:
-        schema: The schema.
-        listed: `images` of the table, by the number of the manifest.
+    `listed` are the table's `images`, of all its schemas, by the number of the manifest.
     """
     names = {field.id: field.name for field in schema.fields}
     whole = frozenset(names.values())
@@ -248,12 +218,7 @@ def find_images(schema: Schema, listed: Mapping[int, Sequence[Sequence[int]]]) -
 def refuse_missing_key(
     images: RowImages, key: Iterable[str], defaults: Mapping[str, str], table: str
 ) -> None:
-    """Refuse row images that do not identify their row.
-
-    Raises:
-        ReloadNeededError: One lacks a column of the key, and it is not known what an insert leaves
-            there.
-    """
+    """Refuse row images that lack a column of the key, unless inserts leave a known value there."""
     lost = [name for name in key if not all(images.holds(name)) and name not in defaults]
     if lost:
         raise ReloadNeededError(

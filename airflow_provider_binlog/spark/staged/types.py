@@ -1,25 +1,20 @@
 """Types and defaults of staged columns in Spark, and which types hold every value of another.
 
-The manifest says each column's Arrow type; it is read as such, so that no job has to open files
-only to learn their schema. A column that no row has shown yet is given the type that it is going to
-be staged in, if its statement says that for certain: so the lake has it as soon as the statement is
-merged.
+The manifest says each column's Arrow type. A column that no row has shown yet is given the type
+that it is going to be staged in, if its statement says that for certain: so the lake has it as soon
+as the statement is merged.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 from airflow_provider_binlog.changes import DECIMAL_DIGITS_MAX, InvalidText, ZeroDates
 from airflow_provider_binlog.errors import MergeError, ReloadNeededError
-from airflow_provider_binlog.schema import NULL, Default
+from airflow_provider_binlog.manifest import Manifest
+from airflow_provider_binlog.schema import NULL, Default, Field, Schema
 from airflow_provider_binlog.spark.names import quote_text
-
-if TYPE_CHECKING:
-    from airflow_provider_binlog.manifest import Manifest
-    from airflow_provider_binlog.schema import Field, Schema
 
 _SPARK_TYPES = {
     "bool": "boolean",
@@ -49,11 +44,7 @@ _PRECISION_MAX = 38
 
 
 def spark_type(arrow_type: str) -> str:
-    """Return the type, as Spark's `simpleString` prints it, of values staged as `arrow_type`.
-
-    Raises:
-        MergeError: No staged column has this type.
-    """
+    """Return the type, as Spark's `simpleString` prints it, of values staged as `arrow_type`."""
     if decimal := _ARROW_DECIMAL.fullmatch(arrow_type):
         return f"decimal({decimal[1]},{decimal[2]})"
     if arrow_type not in _SPARK_TYPES:
@@ -74,7 +65,7 @@ def widens(narrow: str, wide: str) -> bool:
 def common_type(one: str, other: str) -> str | None:
     """Return the type that holds every value of two types as it is; None if there is none.
 
-    Both formats can make it of either: in place, or by a copy of the column.
+    Delta makes it of either in place, Iceberg where `widens` says so.
     """
     if one == other:
         return one
@@ -88,14 +79,8 @@ def common_type(one: str, other: str) -> str | None:
     return f"decimal({digits + scale},{scale})" if digits + scale <= _PRECISION_MAX else None
 
 
-@dataclass(frozen=True)
-class _Digits:
-    """A decimal type.
-
-    Attributes:
-        digits: How many are before the point.
-        scale: How many are after it.
-    """
+class _Digits(NamedTuple):
+    """A decimal type: digits before the point, and after it."""
 
     digits: int
     scale: int
@@ -133,9 +118,7 @@ _DECIMAL = re.compile(r"(\d+),(\d+)", re.ASCII)
 def expected_arrow_type(field: Field, manifest: Manifest) -> str | None:
     """Return the Arrow type that a field's values are going to have; None if that is not certain.
 
-    Args:
-        field: No row has shown its type.
-        manifest: One of its source: values are staged as this one says.
+    No row has shown it. Values are staged as `manifest`, one of the field's source, says.
     """
     match = _WRITTEN.fullmatch(field.mysql_type or "")
     name, parameters, unsigned, _ = match.groups() if match is not None else ("", "", "", "")
@@ -175,11 +158,7 @@ _ZERO_DATE = re.compile(r"0000-|\d{4}-00|\d{4}-\d\d-00", re.ASCII)
 
 
 def write_defaults(schema: Schema) -> dict[str, str]:
-    """Return what inserts leave in the columns of a schema, where it is known.
-
-    Raises:
-        MergeError: A default is no value of its type.
-    """
+    """Return what inserts leave in the columns of a schema, where it is known."""
     return {
         field.name: literal(field, field.write_default)
         for field in schema.fields

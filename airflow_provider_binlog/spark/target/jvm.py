@@ -1,8 +1,4 @@
-"""Access to the JVM in few calls: one costs more than what it returns.
-
-The entries of a map, one by one, cost as much as a small commit. So maps are fetched as JSON, and
-classes are not looked up name by name as PySpark's `_jvm` does.
-"""
+"""Access to the JVM in few calls: the entries of a map, one by one, cost as much as a commit."""
 
 # ruff: noqa: SLF001  PySpark has no other way.
 
@@ -39,11 +35,7 @@ def set_active(session: SparkSession) -> None:
 
 
 def check_jars(session: SparkSession, format_: str) -> None:
-    """Check that Spark has loaded the jars of a format.
-
-    Raises:
-        ConfigurationError: It has not.
-    """
+    """Raise ConfigurationError unless Spark has loaded the jars of a format."""
     name = _CLASSES[format_]
     try:
         java_class(session, "py4j.reflection.ReflectionUtil").classForName(name)
@@ -57,11 +49,7 @@ def check_jars(session: SparkSession, format_: str) -> None:
 
 
 def check_catalog(session: SparkSession, name: str) -> None:
-    """Check that a session has a catalog of that name; else Spark takes it for a namespace.
-
-    Raises:
-        ConfigurationError: It has none.
-    """
+    """Raise ConfigurationError if a session lacks a catalog: Spark takes it for a namespace."""
     setting = f"spark.sql.catalog.{name}"
     if session.conf.get(setting, None) is None:
         raise ConfigurationError(

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from airflow_provider_binlog.errors import MergeError
+from airflow_provider_binlog.position import SourceIdentity
+from airflow_provider_binlog.schema import TableName
+from airflow_provider_binlog.spark.target.protocol import TableChange
 from airflow_provider_binlog.spark.target.state import (
     ENDED,
     FIELDS,
@@ -15,20 +19,14 @@ from airflow_provider_binlog.spark.target.state import (
     PROPERTY,
     SNAPSHOT,
     TABLE_ID,
+    Claims,
     Hold,
     Mark,
+    TargetState,
     hold_property,
     live_property,
     read_fields,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-
-    from airflow_provider_binlog.position import SourceIdentity
-    from airflow_provider_binlog.schema import TableId, TableName
-    from airflow_provider_binlog.spark.target.protocol import TableChange
-    from airflow_provider_binlog.spark.target.state import TargetState
 
 SOURCE = "binlog.source"
 """Table property: the name of the source."""
@@ -54,13 +52,7 @@ _REPAIRS = {
 
 @dataclass(frozen=True)
 class Owner:
-    """A table of a source, which a lake table follows.
-
-    Attributes:
-        source: Name of the source.
-        identity: The server whose log is followed.
-        name: Database and table.
-    """
+    """A table of a source, which a lake table follows, and the server whose log is followed."""
 
     source: str
     identity: SourceIdentity
@@ -71,7 +63,7 @@ class Owner:
         """The properties that name it."""
         return {
             SOURCE: self.source,
-            IDENTITY: json.dumps(self.identity.to_json(), sort_keys=True),
+            IDENTITY: _identity_text(self.identity),
             TABLE: _name_text(self.name),
         }
 
@@ -86,24 +78,24 @@ def check_owner(
 ) -> None:
     """Refuse a target that does not follow this table of this source.
 
-    `servers` are those whose logs the source has followed, the newest first: which of them the
-    target names depends on when it changed last. There are none before the first manifest.
+    It names any of `servers`, whose logs the source has followed, the newest first: which, depends
+    on when it changed last. There are none before the first manifest.
 
     Raises:
         MergeError: A property is missing or differs.
     """
     properties = state.properties
-    allowed = [Owner(source, server, name).properties for server in servers]
-    if not allowed:
-        any_ = properties.get(IDENTITY, "")
-        allowed = [{SOURCE: source, TABLE: _name_text(name), IDENTITY: any_}]
-    same = (own for own in allowed if own[IDENTITY] == properties.get(IDENTITY))
-    wanted = next(same, allowed[0])
-    differs = [name for name in (TABLE, SOURCE, IDENTITY) if properties.get(name) != wanted[name]]
+    identity = properties.get(IDENTITY, "")
+    followed = [_identity_text(server) for server in servers] or [identity]
+    wanted = {
+        TABLE: _name_text(name),
+        SOURCE: source,
+        IDENTITY: identity if identity in followed else followed[0],
+    }
+    differs = [name for name, value in wanted.items() if properties.get(name, "") != value]
     if not differs:
         return
-    is_ours = SOURCE in properties
-    property_ = differs[0] if is_ours else SOURCE
+    property_ = differs[0] if SOURCE in properties else SOURCE
     repair = _REPAIRS.get(property_, _ADOPT)
     raise MergeError(
         f"the target table does not follow this table of this source: {repair}",
@@ -138,6 +130,10 @@ def is_of_merges(state: TargetState) -> bool:
     return KEY in state.properties
 
 
+def _identity_text(identity: SourceIdentity) -> str:
+    return json.dumps(identity.to_json(), sort_keys=True)
+
+
 def _name_text(name: TableName) -> str:
     return json.dumps(name, ensure_ascii=False)
 
@@ -150,12 +146,15 @@ def find_first_properties(change: TableChange[Any]) -> dict[str, str]:
         # Effective only once the applied mark is this one.
         properties[ENDED] = str(change.mark)
     if follows is not None and (before is None or before.applied == NOTHING):
-        properties |= table_property(follows)
+        properties[TABLE_ID] = follows
     if change.claims is not None and change.evolution.changes_columns and before is not None:
         # A merge that is killed once the columns changed leaves names that say nothing of their
         # values: the next one knows the columns by their ids.
-        properties |= {FIELDS: change.claims, SNAPSHOT: before.loaded}
-        properties |= table_property(before.table or "")
+        properties |= {
+            FIELDS: change.claims,
+            SNAPSHOT: before.loaded,
+            TABLE_ID: before.table or "",
+        }
     if change.snapshot is not None and (before is None or before.applied == NOTHING):
         # Effective until the rows are committed.
         return properties | hold_property(Hold("loading", "its rows are being loaded"), NOTHING)
@@ -163,16 +162,14 @@ def find_first_properties(change: TableChange[Any]) -> dict[str, str]:
 
 
 def find_last_properties(change: TableChange[Any], state: TargetState) -> dict[str, str]:
-    """Return what the properties of a lake table say once it has the rows of a change.
+    """Return what a lake table's properties say once it has the rows of a change.
 
-    Args:
-        change: The change.
-        state: The table before its rows were committed, with all of its columns.
+    `state` is the table before its rows were committed, with all of its columns.
     """
     properties = dict[str, str]()
     if change.follows is not None and change.follows != state.table:
-        fields = fields_property(state, change.fields, of_another=True)
-        properties |= table_property(change.follows) | fields
+        properties[TABLE_ID] = change.follows
+        properties |= new_fields_property(change.fields, state.column_ids)
     if change.snapshot is not None:
         properties[SNAPSHOT] = change.snapshot
     if change.snapshot is not None or PROPERTY in state.properties:
@@ -190,69 +187,48 @@ def key_property(key: Sequence[str]) -> dict[str, str]:
     return {KEY: json.dumps(key, ensure_ascii=False)}
 
 
-def table_property(table: TableId) -> dict[str, str]:
-    """Return the property that says whose rows a target has."""
-    return {TABLE_ID: table}
+def claims_property(claims: Claims) -> dict[str, str]:
+    """Return the property that says which columns a table has of which fields."""
+    pairs = {str(field): [column, str(since)] for field, (column, since) in claims.items()}
+    return {FIELDS: json.dumps(pairs)}
 
 
 def new_fields_property(fields: Mapping[int, str], ids: Mapping[str, str]) -> dict[str, str]:
-    """Return what `fields_property` is going to say of a target that is created.
-
-    Args:
-        fields: Names of its columns by field id.
-        ids: The ids that the format is going to give them.
-    """
-    claims = {str(id_): [ids[name], str(NOTHING)] for id_, name in fields.items()}
-    return {FIELDS: json.dumps(claims)}
+    """Return the claims of a table that has columns for the first time, by the format's `ids`."""
+    return claims_property({field: (ids[name], NOTHING) for field, name in fields.items()})
 
 
-def fields_property(
-    state: TargetState, fields: Mapping[int, str], *, of_another: bool = False
-) -> dict[str, str]:
-    """Return the property that says which columns a target has of which fields.
-
-    Args:
-        state: The target, with all of the columns.
-        fields: Their names by field id.
-        of_another: Whether the fields are those of another table than the property has now.
-    """
-    since = {field: NOTHING if of_another else state.filled_since(field) for field in fields}
-    claims = {
-        str(field): [state.column_ids[name], str(since[field])] for field, name in fields.items()
-    }
-    return {FIELDS: json.dumps(claims)}
+def fields_property(state: TargetState, fields: Mapping[int, str]) -> dict[str, str]:
+    """Return the claims of a table that has all columns, given their names by field id."""
+    held = state.claims
+    return claims_property(
+        {
+            field: (state.column_ids[name], held[field][1] if field in held else NOTHING)
+            for field, name in fields.items()
+        }
+    )
 
 
 def claim_again(properties: Mapping[str, str], ids: Mapping[str, str]) -> dict[str, str]:
-    """Return the property that says which fields a target has, once its columns have other ids.
-
-    Args:
-        properties: Those that the target has.
-        ids: The new id by the old one.
-    """
+    """Return the claims in a table's properties, given their columns' new ids."""
     if FIELDS not in properties:
         return {}
-    claims = {
-        field: [column and ids.get(column, column), str(since)]
-        for field, (column, since) in read_fields(properties[FIELDS], FIELDS).items()
-    }
-    return {FIELDS: json.dumps(claims)}
+    return claims_property(
+        {
+            field: (column and ids.get(column, column), since)
+            for field, (column, since) in read_fields(properties[FIELDS]).items()
+        }
+    )
 
 
 def announce_fills(state: TargetState, fields: Collection[int], through: Mark) -> dict[str, str]:
-    """Return the property that says which fields a merge adds and gives their initial default.
+    """Return the claims that say which fields a merge through a mark adds and fills.
 
-    Of two merges that do so the one that commits first counts.
-
-    Args:
-        state: The target, before they are added.
-        fields: The field ids.
-        through: The applied mark after the merge.
+    `state` is the table before they are added. Of two merges the one that commits first counts.
     """
-    claims: dict[int, tuple[str | None, Mark]] = dict.fromkeys(fields, (None, through))
+    claims: Claims = dict.fromkeys(fields, (None, through))
     claims |= {
         field: (column, min(since, through) if field in fields else since)
         for field, (column, since) in state.claims.items()
     }
-    pairs = {str(field): [column, str(since)] for field, (column, since) in claims.items()}
-    return {FIELDS: json.dumps(pairs)}
+    return claims_property(claims)

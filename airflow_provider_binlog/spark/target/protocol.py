@@ -1,22 +1,17 @@
-"""Seam between merges and lakes: read the state of a table, and commit a change to it.
-
-A target turns a `TableChange` into its own statements. Planning knows neither a format nor SQL.
-"""
+"""Seam between merges and lakes: read the state of a table, and commit a `TableChange` to it."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar
 
-from airflow_provider_binlog.spark.target.state import Contents
+from airflow_provider_binlog.schema import TableId, TableName
+from airflow_provider_binlog.spark.plan.evolution import Evolution
+from airflow_provider_binlog.spark.target.state import Contents, ForeignWrite, Mark, TargetState
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from airflow_provider_binlog.schema import TableId, TableName
-    from airflow_provider_binlog.spark.plan.evolution import Evolution
     from airflow_provider_binlog.spark.target.properties import Owner
-    from airflow_provider_binlog.spark.target.state import Mark, TargetState
 
 Rows = TypeVar("Rows")
 """Rows as a target takes them: DataFrames with the columns below, or lists of Python's."""
@@ -45,7 +40,7 @@ class KeyedRows(Generic[Rows]):
 
     Attributes:
         rows: The changes.
-        key: Names of the columns that identify a row.
+        key: Columns that identify a row.
         null_safe: Whether a column of the key may be NULL, which then equals NULL.
         groups: Columns that rows may not hold, those together that the same rows lack. The table
             keeps its values in them; if it does not have the row, the commit fails.
@@ -59,12 +54,7 @@ class KeyedRows(Generic[Rows]):
 
 @dataclass(frozen=True)
 class AppendedRows(Generic[Rows]):
-    """Rows that are added to those of a changelog.
-
-    Attributes:
-        rows: The rows.
-        key: Names of the columns that no two rows have the same values in.
-    """
+    """Rows that are added to those of a changelog, no two with the same values in `key`."""
 
     rows: Rows
     key: tuple[str, ...]
@@ -100,6 +90,7 @@ class TableChange(Generic[Rows]):
         snapshot: Id of the snapshot that the rows are loaded from; None if from none.
         ends: Whether the name stands for no table afterwards, and the rows are only kept.
         claims: Value of `FIELDS` that `before` is to get ahead of its columns' change; else None.
+        foreign_write: The commit of others that the lake table still has rows of; None if of none.
     """
 
     table: str
@@ -117,44 +108,38 @@ class TableChange(Generic[Rows]):
     snapshot: str | None = None
     ends: bool = False
     claims: str | None = None
+    foreign_write: ForeignWrite | None = None
 
     @property
     def contents(self) -> Contents:
         """Contents of the lake table with the commit."""
         held = (None, "") if self.before is None else (self.before.table, self.before.loaded)
-        return Contents(self.mark, self.follows or held[0], self.snapshot or held[1])
+        table, loaded = self.follows or held[0], self.snapshot or held[1]
+        return Contents(self.mark, table, loaded, self.foreign_write)
+
+    @property
+    def base(self) -> int | None:
+        """The format's number of `before`; None if it has none, or the table is to be created."""
+        return None if self.before is None else self.before.snapshot
 
 
 @dataclass(frozen=True)
 class Commit:
-    """Result of a commit.
+    """Result of a commit: rows, None where that is not known.
 
     Attributes:
-        inserted, updated, deleted: Rows; None where the format does not say.
         version: Delta's version, or the id of Iceberg's snapshot, that holds them.
-        missing: Rows that were updated or deleted, and that the target did not have; None where
-            that is not known.
     """
 
     inserted: int | None = None
     updated: int | None = None
     deleted: int | None = None
     version: int | None = None
-    missing: int | None = None
 
     @property
     def rows(self) -> dict[str, int | None]:
         """The rows by what was done to them."""
         return {"inserted": self.inserted, "updated": self.updated, "deleted": self.deleted}
-
-    def __add__(self, other: Commit) -> Commit:
-        """Return the result of two commits, one after the other."""
-        pairs = [(count, other.rows[name]) for name, count in self.rows.items()]
-        pairs.append((self.missing, other.missing))
-        inserted, updated, deleted, missing = (
-            one + more if one is not None and more is not None else None for one, more in pairs
-        )
-        return Commit(inserted, updated, deleted, other.version, missing)
 
 
 class Target(Protocol[Rows]):

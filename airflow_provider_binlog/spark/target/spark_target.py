@@ -1,27 +1,37 @@
 """Commits of changes to tables of a lake format, by Spark SQL.
 
 The rows and the applied mark are one commit of the format. Columns and properties change before it:
-whoever repeats a commit that was killed in between finds them, and only the mark says whether the
-rows are there.
+only the mark says whether the rows are there.
 """
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from threading import Lock
-from typing import TYPE_CHECKING, Protocol
+from typing import Any, Protocol, TypeAlias
+
+from pyspark.sql import DataFrame, SparkSession
 
 from airflow_provider_binlog.errors import TargetConflictError
 from airflow_provider_binlog.names import quote_identifier
-from airflow_provider_binlog.spark.collapse.kept_rows import checkpoint, size_in_bytes
-from airflow_provider_binlog.spark.collapse.key_intervals import condition
+from airflow_provider_binlog.schema import TableName
+from airflow_provider_binlog.spark.collapse.kept_rows import (
+    Collapsed,
+    Interval,
+    checkpoint,
+    condition,
+    size_in_bytes,
+)
 from airflow_provider_binlog.spark.job.session import (
     FILTER_KEYS_MAX,
     count_partitions,
     filtered_target,
     raise_partitions,
 )
+from airflow_provider_binlog.spark.names import is_folder
+from airflow_provider_binlog.spark.plan.evolution import Evolution
 from airflow_provider_binlog.spark.target import sql as merge_sql
 from airflow_provider_binlog.spark.target.properties import (
     announce_fills,
@@ -29,28 +39,19 @@ from airflow_provider_binlog.spark.target.properties import (
     find_first_properties,
     find_last_properties,
     new_fields_property,
-    table_property,
 )
 from airflow_provider_binlog.spark.target.protocol import (
+    AppendedRows,
     Commit,
     KeyedRows,
     TableChange,
     WholeRows,
     source_column,
 )
+from airflow_provider_binlog.spark.target.state import TABLE_ID, TargetState
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from contextlib import AbstractContextManager
-
-    from pyspark.sql import DataFrame, SparkSession
-
-    from airflow_provider_binlog.schema import TableId, TableName
-    from airflow_provider_binlog.spark.collapse.kept_rows import Collapsed
-    from airflow_provider_binlog.spark.collapse.key_intervals import Interval
-    from airflow_provider_binlog.spark.plan.evolution import Evolution
-    from airflow_provider_binlog.spark.target.protocol import AppendedRows
-    from airflow_provider_binlog.spark.target.state import Mark, TargetState
+Change: TypeAlias = TableChange[Any]
+"""A change whose rows are those of the session's view, or of a statement."""
 
 EXPANSION = 4
 """Rows in memory against bytes of compressed Parquet."""
@@ -66,8 +67,8 @@ class SourceRows:
     """Rows of a change, which are the same whenever they are read.
 
     Attributes:
-        frame: The rows, in the session of the table; their columns are those of `protocol`. No
-            other thread uses that session: properties of a commit and views are settings of it.
+        frame: The rows, with the columns of `protocol`, in a session of no other thread: properties
+            of a commit and views are settings of it.
         bytes: Size of the files that they come from.
         is_few: Whether they are literals of their plan.
         counts: Numbers of the changes; None if the rows were not counted.
@@ -94,35 +95,18 @@ class SourceRows:
         return () if self.counts is None else self.counts.intervals
 
 
-@dataclass(frozen=True)
-class Applied:
-    """Note of the commit of rows: how much of the log the table contains with it.
+class LakeFormat(Protocol):
+    """Tables of one format. `target` is a quoted name; no other thread changes `session`.
 
     Attributes:
-        source: Name of the source.
-        mark: How much.
-        stop: Where the range ends that the last manifest covers.
-        table: Id of the table whose rows it has then.
-        snapshot: Id of the snapshot that it was last loaded from; empty if from none.
+        provider: Name of the format in Spark's SQL.
+        settings: Settings that a session needs before it sees a table.
+        filters: Whether large targets of a MERGE are filtered by the source's keys first.
     """
 
-    source: str
-    mark: Mark
-    stop: str
-    table: TableId | None = None
-    snapshot: str = ""
-
-
-class LakeFormat(Protocol):
-    """Tables of one format. `target` is a quoted name; no other thread changes `session`."""
-
-    @property
-    def settings(self) -> Mapping[str, str]:
-        """Settings that a session needs before it sees a table."""
-
-    @property
-    def filters(self) -> bool:
-        """Whether large targets of a MERGE are filtered by the source's keys first."""
+    provider: str
+    settings: Mapping[str, str]
+    filters: bool
 
     def target(self, database: str, table: str) -> str:
         """Return the quoted name of the table that follows a table of the source."""
@@ -130,54 +114,35 @@ class LakeFormat(Protocol):
     def find_state(self, session: SparkSession, target: str) -> TargetState | None:
         """Return the table's state; None if there is no such table."""
 
-    def create(
-        self,
-        session: SparkSession,
-        target: str,
-        columns: Mapping[str, str],
-        properties: Mapping[str, str],
-    ) -> None:
-        """Make an empty table."""
-
     def new_column_ids(self, columns: Iterable[str]) -> dict[str, str]:
         """Return the ids that the columns of a new table get, by name; see `TargetState`."""
 
     def create_as(
-        self,
-        session: SparkSession,
-        target: str,
-        columns: Mapping[str, str],
-        properties: Mapping[str, str],
-        applied: Applied,
+        self, session: SparkSession, change: Change, properties: Mapping[str, str]
     ) -> None:
-        """Make a table of the source rows in `merge_sql.CHANGES`, and commit `applied` with them.
+        """Make a table of the source rows in `merge_sql.CHANGES`, and commit the mark with them.
 
-        A catalog that cannot do both at once may leave an empty table, without `applied`.
+        A catalog that cannot do both at once may leave an empty table, without the mark.
         """
 
     def evolve(
         self, session: SparkSession, target: str, state: TargetState, evolution: Evolution
-    ) -> dict[str, str]:
-        """Change the columns; return what is still to be filled in, as `Evolution.filled`."""
+    ) -> None:
+        """Change the columns, but for what is to be filled in."""
 
     def merge(
-        self,
-        session: SparkSession,
-        target: str,
-        state: TargetState,
-        statement: str,
-        applied: Applied,
+        self, session: SparkSession, change: Change, state: TargetState, statement: str
     ) -> Commit | None:
-        """Run a MERGE and commit `applied` with it; None if that was there already.
+        """Run a MERGE and commit the mark with it; None if that was there already.
 
         Raises:
             TargetConflictError: Another merge of this source came between `state` and the commit.
         """
 
     def overwrite(
-        self, session: SparkSession, target: str, state: TargetState, query: str, applied: Applied
+        self, session: SparkSession, change: Change, state: TargetState, query: str
     ) -> Commit | None:
-        """Replace every row by the result of a query, and commit `applied` with it."""
+        """Replace every row by the result of a query, and commit the mark with it."""
 
 
 class Namespaces:
@@ -191,10 +156,11 @@ class Namespaces:
         self._lock = Lock()
         self._made: set[str] = set()
 
-    def create(self, session: SparkSession, name: str) -> None:
-        """Make a namespace, by its quoted name, if it does not exist."""
+    def create(self, session: SparkSession, target: str) -> None:
+        """Make the namespace of a table in a catalog, if it does not exist."""
+        name = "" if is_folder(target) else target.rpartition(".")[0]
         with self._lock:
-            if name not in self._made:
+            if name and name not in self._made:
                 session.sql(f"CREATE NAMESPACE IF NOT EXISTS {name}")
                 self._made.add(name)
 
@@ -210,6 +176,7 @@ class SparkTarget:
     def __init__(self, session: SparkSession, lake: LakeFormat) -> None:
         self._session = session
         self._lake = lake
+        self._namespaces = Namespaces()
 
     def locate(self, name: TableName) -> str:
         """Return the quoted name of a table; see `Target`."""
@@ -226,9 +193,10 @@ class SparkTarget:
     def commit(self, change: TableChange[SourceRows]) -> Commit | None:
         """Commit a change; see `Target`."""
         session = change.rows.rows.frame.sparkSession
-        commit = TableCommit(session, self._lake, change)
+        if change.before is None:
+            self._namespaces.create(session, change.table)
         try:
-            return commit.run()
+            return TableCommit(session, self._lake, change).run()
         finally:
             # Else the rows would be kept until the session has others.
             session.catalog.dropTempView(merge_sql.CHANGES)
@@ -249,41 +217,25 @@ class TableCommit:
             state = self._create()
             done: Commit | None = Commit(change.rows.rows.upserts, 0, 0, state.snapshot)
         else:
-            state, filled = self._prepare(before)
-            done = self._write(state, filled)
+            state = self._prepare(before)
+            done = self._write(state)
         if done is not None:
             self._set_properties(find_last_properties(change, state), state)
         return done
 
-    @property
-    def _applied(self) -> Applied:
-        change, contents = self.change, self.change.contents
-        source, snapshot = change.owner.source, contents.snapshot or ""
-        return Applied(source, change.mark, change.stop, contents.table, snapshot)
-
     def _create(self) -> TargetState:
-        """Create the table with its rows, and return its state.
-
-        Raises:
-            TargetConflictError: Another merge committed meanwhile.
-        """
         change, lake = self.change, self.lake
         properties = find_first_properties(change)
         if change.follows is not None:
             properties |= new_fields_property(change.fields, lake.new_column_ids(change.columns))
         _gather(change.rows.rows).createOrReplaceTempView(merge_sql.CHANGES)
-        lake.create_as(self.session, change.table, change.columns, properties, self._applied)
+        lake.create_as(self.session, change, properties)
         state = lake.find_state(self.session, change.table)
         if state is None or state.applied != change.mark:
             raise self._conflict()
         return self._claim_fields(state)
 
-    def _prepare(self, before: TargetState) -> tuple[TargetState, dict[str, str]]:
-        """Evolve the table; return its state then, and what is to be filled in.
-
-        Raises:
-            TargetConflictError: Another merge committed meanwhile.
-        """
+    def _prepare(self, before: TargetState) -> TargetState:
         change = self.change
         properties = {**before.blanks} | find_first_properties(change)
         # Another server may have been promoted; a column of the key may get another name.
@@ -294,41 +246,38 @@ class TableCommit:
             self._check_columns(before, ids, {name: name for name in before.columns})
         self._set_properties(changed)
         before = replace(before, properties=before.properties | changed)
-        filled = self._evolve(before)
+        self._evolve(before)
         state = self._read_unchanged(before)
         self._check_columns(before, state.column_ids, change.evolution.columns)
-        return self._claim_fields(state), filled
+        return self._claim_fields(state)
 
-    def _evolve(self, before: TargetState) -> dict[str, str]:
-        """Change the columns; return what the MERGE has to fill in, as `Evolution.filled`."""
+    def _evolve(self, before: TargetState) -> None:
         evolution, fields = self.change.evolution, self.change.fields
         filled = {id_ for id_, name in fields.items() if name in evolution.filled}
         if filled:
             # Should this merge be killed, the next one knows which columns are not filled in yet.
             self._set_properties(announce_fills(before, filled, self.change.mark))
-        if not evolution.changes_columns:
-            return {}
-        return self.lake.evolve(self.session, self.change.table, before, evolution)
+        if evolution.changes_columns:
+            self.lake.evolve(self.session, self.change.table, before, evolution)
 
     def _claim_fields(self, state: TargetState) -> TargetState:
-        """Note which columns the table has of which fields, if it has those of its new table."""
         follows = self.change.follows
         if follows is None or follows != state.table:
             return state
-        claims = table_property(follows) | fields_property(state, self.change.fields)
+        claims = {TABLE_ID: follows} | fields_property(state, self.change.fields)
         self._set_properties(claims, state)
         return replace(state, properties=state.properties | claims)
 
-    def _write(self, state: TargetState, filled: dict[str, str]) -> Commit | None:
-        """Commit the rows."""
+    def _write(self, state: TargetState) -> Commit | None:
         changes, table, names = self.change.rows, self.change.table, list(self.change.columns)
         if isinstance(changes, WholeRows):
             _gather(changes.rows).createOrReplaceTempView(merge_sql.CHANGES)
             query = merge_sql.rows_to_keep({name: names.index(name) for name in state.columns})
-            done = self.lake.overwrite(self.session, table, state, query, self._applied)
+            done = self.lake.overwrite(self.session, self.change, state, query)
             return done and replace(done, inserted=changes.rows.upserts)
         key, rows = changes.key, changes.rows
         first, type_ = quote_identifier(key[0]), self.change.columns[key[0]]
+        filled = self.change.evolution.filled
         is_old = key[0] not in filled
         range_ = (condition(f"t.{first}", type_, rows.intervals) or None) if is_old else None
         keyed = changes if isinstance(changes, KeyedRows) else None
@@ -347,18 +296,14 @@ class TableCommit:
             filtered = filtered_target(self.session, rows.keys)
         frame.createOrReplaceTempView(merge_sql.CHANGES)
         with filtered:
-            return self.lake.merge(self.session, table, state, statement, self._applied)
+            return self.lake.merge(self.session, self.change, state, statement)
 
     def _filters_target(
         self,
         changes: KeyedRows[SourceRows] | AppendedRows[SourceRows],
         range_: str | None,
     ) -> bool:
-        """Prepare what the MERGE shuffles; return whether it filters the table by the keys.
-
-        A MERGE shuffles the source, and what the table's files hold of its keys, or what the filter
-        leaves.
-        """
+        """Prepare what the MERGE shuffles; return whether it filters the table by the keys."""
         rows, size = changes.rows, 0 if self.change.before is None else self.change.before.bytes
         if range_ is not None and size > SMALL_TARGET_BYTES:
             table = self.session.table(self.change.table).alias("t")
@@ -396,18 +341,11 @@ class TableCommit:
     ) -> None:
         """Refuse columns that another merge renamed meanwhile: exchanged twice, they are as before.
 
-        Args:
-            before: The table when the change was planned.
-            ids: The format's own ids of the columns now, by name.
-            columns: Names of the columns in `before`, by those that they are to have.
-
-        Raises:
-            TargetConflictError: A name stands for another column.
+        `ids` are those that the columns have now, by name; `columns` are their names in `before`.
         """
-        copied = self.change.evolution.widened
         for name, old in columns.items():
-            # A copy has another id, and an id that is a name was none.
-            if name not in copied and before.column_ids[old] not in (old, ids.get(name)):
+            # An id that is a name was none.
+            if before.column_ids[old] not in (old, ids.get(name)):
                 raise self._conflict()
 
     def _conflict(self) -> TargetConflictError:
@@ -428,10 +366,7 @@ def _gather(rows: SourceRows) -> DataFrame:
 
 
 def _select_rows(rows: SourceRows, column: str, type_: str) -> DataFrame:
-    """Return source rows as what a comparison selects, which all of them meet.
-
-    Without one, Spark filters no target by their keys: see `filtered_target`.
-    """
+    """Return source rows as what a comparison selects; see `filtered_target`."""
     # Spark would compute a comparison of literals before it looks for one.
     kept = checkpoint(rows.frame) if rows.is_few else rows.frame
     return kept.where(condition(column, type_, rows.intervals))

@@ -1,22 +1,17 @@
-"""SQL of the Spark targets. Source columns are called by their number: `c0`, `c1`, ...
+"""SQL of the Spark targets, which calls source columns by their number: `c0`, `c1`, ...
 
-So no name of the source table is written on the source's side, where `path`, `from` or a name with
-a dot could be taken for something else.
+On that side `path`, `from` or a name with a dot could be taken for something else.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import count
-from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.names import quote_identifier
 from airflow_provider_binlog.spark.names import quote_text
+from airflow_provider_binlog.spark.plan.evolution import Evolution
 from airflow_provider_binlog.spark.target.protocol import DELETED, LACKS, held, source_column
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-
-    from airflow_provider_binlog.spark.plan.evolution import Evolution
 
 CHANGES = "binlog_changes"
 """The view the source rows are read from; each session has its own."""
@@ -79,11 +74,7 @@ def merge(
 
 
 def rows_to_keep(columns: Mapping[str, int]) -> str:
-    """Return the query of the collapsed rows that are to be there, under the table's names.
-
-    Args:
-        columns: Number, among the source columns, of each column of the table.
-    """
+    """Return the query of the collapsed rows that are to be there, given each column's number."""
     return _select_kept(
         f"{source_column(at)} AS {quote_identifier(name)}" for name, at in columns.items()
     )
@@ -119,10 +110,7 @@ def create_table_as(
     properties: Mapping[str, str],
     command: str = "CREATE TABLE",
 ) -> str:
-    """Return the CREATE TABLE of a table with the collapsed rows that are to be there.
-
-    `command` is how it begins.
-    """
+    """Return the CREATE TABLE, or other command, of a table with the collapsed rows."""
     rows = _select_kept(
         f"CAST({source_column(at)} AS {type_}) AS {quote_identifier(name)}"
         for at, (name, type_) in enumerate(columns.items())
@@ -138,11 +126,6 @@ def add_columns(target: str, columns: Mapping[str, str]) -> str:
 def change_type(target: str, column: str, type_: str) -> str:
     """Return the ALTER TABLE that widens a column."""
     return f"ALTER TABLE {target} ALTER COLUMN {quote_identifier(column)} TYPE {type_}"
-
-
-def set_column(target: str, column: str, other: str) -> str:
-    """Return the UPDATE that gives a column the values of another one."""
-    return f"UPDATE {target} SET {quote_identifier(column)} = {quote_identifier(other)}"  # noqa: S608
 
 
 def rename_column(target: str, old: str, new: str) -> str:
@@ -161,11 +144,6 @@ def alter_statements(target: str, columns: Iterable[str], evolution: Evolution) 
     A dropped column is dropped last, so that the table always has one; until then another column
     may need its name. One that gives its name to another, or changes its case, takes a free name
     in between.
-
-    Args:
-        target: The table's name, quoted.
-        columns: Names of the columns that it has.
-        evolution: How it has to change.
     """
     names = set(columns)
     taken = {name.lower() for name in (*names, *evolution.renamed.values(), *evolution.added)}

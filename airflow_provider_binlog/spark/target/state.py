@@ -1,7 +1,5 @@
 """State of a lake table: what its properties and its last commit say of it.
 
-Its applied mark is the end of the log that its rows contain, and is committed with them.
-
 A lake table is `live` if it has every row of its table, or the author chose to begin with the
 changes. It is `loading` while it lacks rows that are not staged, and `stale` when a change of its
 table cannot be followed. A reload ends both; until then merges leave the table as it is.
@@ -11,24 +9,24 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from typing import TypeAlias
 
 from airflow_provider_binlog.errors import MALFORMED, FormatError, MergeError, cause_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from airflow_provider_binlog.schema import Action, TableId
-    from airflow_provider_binlog.spark.plan.evolution import Evolution
+from airflow_provider_binlog.schema import Action, TableId
+from airflow_provider_binlog.spark.plan.evolution import Evolution
+from airflow_provider_binlog.stored_json import from_json
 
 _TEXT = re.compile(r"(\d{1,16})(?:\.(\d{1,16}))?", re.ASCII)
+_END_OF_TIME = 253_402_300_800_000  # The year 10000; other writers may note any number.
 
 
 @dataclass(frozen=True, order=True)
 class Mark:
-    """Every manifest up to `sequence` is applied, and of the next one what is before a statement.
+    """The applied mark: the end of the log that a lake table contains.
 
     Attributes:
         sequence: Number of the last manifest that is applied as a whole; 0 for none.
@@ -61,6 +59,45 @@ NOTHING = Mark()
 
 
 @dataclass(frozen=True)
+class ForeignWrite:
+    """A commit that changed rows, and is no merge's; str() says so, and what to do, for people.
+
+    Attributes:
+        version: Delta's version, or the id of Iceberg's snapshot.
+        operation: Its name in the format's history.
+        user: Who committed; the engine where the commit names nobody.
+        time: When, ISO 8601 in UTC; empty if the commit does not say.
+    """
+
+    version: int
+    operation: str
+    user: str = ""
+    time: str = ""
+
+    @classmethod
+    def of(cls, version: int, operation: object, user: object, time: object) -> ForeignWrite:
+        """Return a commit by what it says of itself; its time is in milliseconds since 1970."""
+        iso = ""
+        if isinstance(time, int) and 0 <= time < _END_OF_TIME:
+            iso = datetime.fromtimestamp(time // 1000, UTC).isoformat()
+        return cls(version, str(operation or "unknown"), str(user or ""), iso)
+
+    def __str__(self) -> str:
+        """Return what happened, and what ends it."""
+        said = [self.operation, self.user and f"by {self.user}", self.time and f"at {self.time}"]
+        return (
+            f"version {self.version} of the lake table changed rows, and is no merge's "
+            f"({' '.join(filter(None, said))}): they may differ from the source's until it is "
+            "reloaded"
+        )
+
+
+def read_foreign_write(value: object) -> ForeignWrite | None:
+    """Return what a merge noted, by its value of JSON; None if that is null."""
+    return None if value is None else from_json(ForeignWrite, value)
+
+
+@dataclass(frozen=True)
 class Contents:
     """Contents of a lake table, as the commit of its rows says.
 
@@ -69,14 +106,14 @@ class Contents:
         table: Id of the table whose rows it has; None if the commit does not say.
         snapshot: Id of the snapshot that it was last loaded from; empty if from none, None if the
             commit that says so is not there any more.
-        copied: The format's own ids of columns that were copied from others of another type, as far
-            as it has the copies; None if no commit says so.
+        foreign_write: The first of others since then; those that a merge noted are kept until that
+            replaces all rows. None if there is none.
     """
 
     mark: Mark
     table: str | None = None
     snapshot: str | None = ""
-    copied: frozenset[str] | None = None
+    foreign_write: ForeignWrite | None = None
 
 
 KEY = "binlog.key"
@@ -86,22 +123,19 @@ TABLE_ID = "binlog.table_id"
 """Table property: the id of the table whose rows it has."""
 
 FIELDS = "binlog.fields"
-"""Table property: a JSON map from the field ids of that table to pairs. The first of a pair is the
-format's own id of the column, or the column's name if it has none, and null for a column that is
-being added. The second is the applied mark from which on rows from before the column was added
-hold its initial default."""
+"""Table property: `Claims` as a JSON map."""
+
+Claims: TypeAlias = dict[int, tuple[str | None, Mark]]
+"""By field id of the table: the format's own id of the column (its name if it has none, None while
+it is being added), and from which applied mark on older rows hold its initial default."""
 
 UNSEEN = "unseen"
 """In place of a table id: the table was loaded from a snapshot, and the log has not mentioned it
 since. It is the table that its name stands for where the log first mentions that."""
 
 SNAPSHOT = "binlog.snapshot"
-"""Table property: the id of the snapshot that the table was last loaded from. The commit of the
-rows says it too, and counts while it is there."""
-
-COPIED = "binlog.copied"
-"""Table property: ids of Iceberg's, with commas between them, of columns that were copied from
-others of another type. A commit that has their values says so, too: a restored one may not."""
+"""Table property: the id of the snapshot that the table was last loaded from; where the commit of
+the rows says it too, that counts."""
 
 ENDED = "binlog.ended"
 """Table property: the applied mark with which the name ceased to stand for a table, by DROP or
@@ -123,26 +157,10 @@ class Hold:
         since: When a merge first found it so, ISO 8601 in UTC; empty if that is not noted.
     """
 
-    state: Literal["loading", "stale"]
+    state: str
     reason: str
     position: str = ""
     since: str = field(default="", compare=False)
-
-    def to_json(self) -> dict[str, str]:
-        """Return the hold as a value of JSON."""
-        return {name: getattr(self, name) for name in ("state", "reason", "position", "since")}
-
-    @classmethod
-    def from_json(cls, value: Any) -> Hold:
-        """Return the hold that `to_json` returned the value of.
-
-        Raises:
-            FormatError: There is no such state; and what else `MALFORMED` lists.
-        """
-        state = value["state"]
-        if state not in ("loading", "stale"):
-            raise FormatError("not the state of a table that is not merged", state=state)
-        return cls(state, *(str(value[name]) for name in ("reason", "position", "since")))
 
 
 WITHOUT_BEGINNING = Hold(
@@ -163,15 +181,9 @@ def live_property(lacks: str = "") -> dict[str, str]:
 
 
 def hold_property(hold: Hold, mark: Mark | None, snapshot: str = "") -> dict[str, str]:
-    """Return the property that says why a table is not merged.
-
-    Args:
-        hold: Why.
-        mark: The applied mark that it holds at; None if at every one.
-        snapshot: The snapshot that the table was last loaded from when it got that mark.
-    """
+    """Return the property of a hold at a mark (None: at every one), loaded from a snapshot."""
     at = {"applied": None if mark is None else str(mark), "snapshot": snapshot}
-    return {PROPERTY: json.dumps(hold.to_json() | at, ensure_ascii=False)}
+    return {PROPERTY: json.dumps(asdict(hold) | at, ensure_ascii=False)}
 
 
 def read_hold(properties: Mapping[str, str], mark: Mark, snapshot: str = "") -> Hold | None:
@@ -181,27 +193,23 @@ def read_hold(properties: Mapping[str, str], mark: Mark, snapshot: str = "") -> 
     """
     try:
         value = json.loads(properties[PROPERTY])
-        hold = Hold.from_json(value)
-        at = None if value["applied"] is None else (Mark.parse(value["applied"]), value["snapshot"])
+        applied, loaded = value.pop("applied"), value.pop("snapshot")
+        at = None if applied is None else (Mark.parse(applied), loaded)
+        hold = from_json(Hold, value)
     except MALFORMED:
         return None
     return hold if at in (None, (mark, snapshot)) else None
 
 
 @dataclass(frozen=True)
-class MissingFeatures:
-    """Features of the format that a change of columns needs, and that the table must not get.
+class Barrier:
+    """Why a lake table cannot follow a change of its columns, and whether an action may be that."""
 
-    Attributes:
-        names: The features in words.
-        concern: Whether an action needs one of them.
-    """
-
-    names: str
-    concern: Callable[[Action], bool]
+    reason: str
+    concerns: Callable[[Action], bool]
 
 
-def _need_none(_: Evolution) -> None:
+def _no_barrier(_: Evolution) -> None:
     return None
 
 
@@ -214,15 +222,14 @@ class TargetState:
         column_ids: The format's own id of each column, by name; the name where it has none.
         properties: The table's properties.
         contents: What it contains; nothing where that is unknown.
-        unknown: Why that cannot be determined; None if it was.
         files: How many data files it has.
         bytes: Their size.
         is_empty: Whether it certainly has no rows.
         snapshot: The format's number of this state; None for a table never written to.
+        unknown: Why its contents cannot be determined; None if they were.
         fence: The number by which the format orders the merges of a source, if it does.
         blanks: Values that clear the properties of another source, before any are read.
-        find_missing: Returns the features that the table would need for a change of its columns,
-            and must not get, because its readers have to know them; None if there are none.
+        find_barrier: Returns why the table cannot follow a change of its columns; None if it can.
     """
 
     columns: dict[str, str]
@@ -236,13 +243,11 @@ class TargetState:
     unknown: str | None = None
     fence: int | None = None
     blanks: Mapping[str, str] = field(default_factory=dict)
-    find_missing: Callable[[Evolution], MissingFeatures | None] = field(
-        default=_need_none, compare=False
-    )
+    find_barrier: Callable[[Evolution], Barrier | None] = field(default=_no_barrier, compare=False)
 
     @property
     def applied(self) -> Mark:
-        """Applied mark: how much of the log it contains."""
+        """How much of the log it contains."""
         return self.contents.mark
 
     @property
@@ -281,14 +286,10 @@ class TargetState:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """The columns that rows are merged by; empty for a changelog.
-
-        Raises:
-            MergeError: It does not say, or the property was edited.
-        """
+        """The columns that rows are merged by; empty for a changelog; see `read_key`."""
         if KEY not in self.properties:
             raise MergeError("a property of the lake table is missing", property=KEY)
-        return read_key(self.properties[KEY], KEY)
+        return read_key(self.properties[KEY])
 
     @property
     def fields(self) -> dict[int, str]:
@@ -304,43 +305,23 @@ class TargetState:
         return frozenset(field for field, (_, since) in pairs if since > self.applied)
 
     @property
-    def copied(self) -> frozenset[str]:
-        """Columns that were copied from others of another type, by their ids, and have values."""
-        copied = read_copied(self.properties)
-        return copied if self.contents.copied is None else copied & self.contents.copied
-
-    @property
     def lost(self) -> frozenset[int]:
-        """Fields whose columns somebody dropped, or restored to before they had values."""
-        restored = read_copied(self.properties) - self.copied
+        """Fields whose columns somebody dropped."""
         # By their names, if they got ids a moment ago.
-        present = {*self.column_ids.values(), *self.columns, None} - restored
+        present = {*self.column_ids.values(), *self.columns, None}
         return frozenset(
             field for field, (column, _) in self.claims.items() if column not in present
         )
 
-    def filled_since(self, field: int) -> Mark:
-        """Return from which applied mark on rows from before a field hold its default."""
-        return self.claims.get(field, (None, NOTHING))[1]
-
     @property
-    def claims(self) -> dict[int, tuple[str | None, Mark]]:
-        """Columns and marks by field id: the property `FIELDS`, if it is that of the table.
-
-        Raises:
-            MergeError: It was edited.
-        """
+    def claims(self) -> Claims:
+        """The property `FIELDS`, if it is that of the table; see `read_key`."""
         same = self.table == self.properties.get(TABLE_ID)
         if self.table == UNSEEN:
             # A merge claimed the columns before it changed them. An earlier load, which the table
             # was restored to, may be that of another table.
             same = same and self.properties.get(SNAPSHOT) == self.loaded
-        return read_fields(self.properties.get(FIELDS, "{}"), FIELDS) if same else {}
-
-
-def read_copied(properties: Mapping[str, str]) -> frozenset[str]:
-    """Return the ids that the property `COPIED` lists, of a table or of a commit."""
-    return frozenset(filter(None, properties.get(COPIED, "").split(",")))
+        return read_fields(self.properties.get(FIELDS, "{}")) if same else {}
 
 
 def read_contents(found: Contents | str) -> tuple[Contents, str | None]:
@@ -353,27 +334,17 @@ def rows_of_another(source: str) -> str:
     return f"its rows are those of source {source!r}: reload it"
 
 
-def read_key(value: str, name: str) -> tuple[str, ...]:
-    """Return the names of columns in a JSON list.
-
-    Raises:
-        MergeError: It is none; `name` is that of the property.
-    """
-    with _naming(name):
-        return tuple(map(_text, json.loads(value)))
+def read_key(value: str) -> tuple[str, ...]:
+    """Return the columns that the property `KEY` lists; raise MergeError if it was edited."""
+    with _naming(KEY):
+        return from_json(tuple[str, ...], json.loads(value))
 
 
-def read_fields(value: str, name: str) -> dict[int, tuple[str | None, Mark]]:
-    """Return the pairs of a JSON map from field ids to columns and applied marks.
-
-    Raises:
-        MergeError: It is none; `name` is that of the property.
-    """
-    with _naming(name):
-        return {
-            int(field): (None if column is None else _text(column), Mark.parse(since))
-            for field, (column, since) in json.loads(value).items()
-        }
+def read_fields(value: str) -> Claims:
+    """Return what the property `FIELDS` says; see `read_key`."""
+    with _naming(FIELDS):
+        pairs = from_json(dict[str, tuple[str | None, str]], json.loads(value))
+        return {int(field): (column, Mark.parse(since)) for field, (column, since) in pairs.items()}
 
 
 @contextmanager
@@ -387,9 +358,3 @@ def _naming(name: str) -> Iterator[None]:
             property=name,
             cause=cause_of(error),
         ) from error
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"not a text: {value!r}")
-    return value

@@ -1,8 +1,7 @@
 """Content of a binlog file as the server wrote it, whether or not it is compressed.
 
-Copies of binlogs are kept as gzip (`.gz`) and zstd (`.zst`). Their first bytes say which it is, not
-their names. They are read from the beginning, a block at a time: neither form can be entered in the
-middle, and how long the content is shows at its end.
+Copies are kept as gzip and zstd, as their first bytes say. They are read from the beginning:
+neither form can be entered in the middle, and how long the content is shows at its end.
 
 Source: RFC 1952, 2.2, file format; RFC 8878, 3.1, frames.
 """
@@ -34,7 +33,7 @@ BinaryFile: TypeAlias = io.RawIOBase | io.BufferedIOBase
 
 
 class Content:
-    """The bytes of a binlog, from the first one on: those of the file, as the server wrote it.
+    """The bytes of a binlog, from the first one on.
 
     Attributes:
         size: Their number when the file was opened; None if only the end shows it.
@@ -52,9 +51,7 @@ class Content:
     def fill(self, view: memoryview, filled: int = 0) -> int:
         """Read until the view is full or the content ends; return how far it is full.
 
-        Args:
-            view: Where the bytes are written.
-            filled: How many of its first bytes are there already.
+        Its first `filled` bytes are there already.
         """
         end = _fill(self._file, view, filled)
         self._at += end - filled

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
+from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.errors import ConfigurationError
 from airflow_provider_binlog.position import split_file_name
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
 COMPRESSED_SUFFIXES = (".zst", ".zstd", ".gz")
 """What the names of compressed copies end in; of two copies of one file the first is read."""
 
+_PREFERENCE = ("", *COMPRESSED_SUFFIXES)
 _NAME = re.compile(r"(?P<log>.+)\.(?P<number>\d+)(?P<suffix>\.[^.]+)?", re.ASCII | re.DOTALL)
 # MariaDB's engine Aria keeps a log of its own in the data folder, named like a binlog.
 _NO_LOGS = frozenset({"aria_log"})
@@ -25,19 +22,6 @@ _NO_LOGS = frozenset({"aria_log"})
 _UNREADABLE = frozenset(
     {".7z", ".age", ".br", ".bz2", ".enc", ".gpg", ".lz4", ".lzma", ".xz", ".z", ".Z", ".zip"}
 )
-
-
-@dataclass(frozen=True)
-class LogFiles:
-    """The binlogs among the files of a folder.
-
-    Attributes:
-        names: As they stand in the folder, in the order of the log.
-        ignored: The other files, and second copies.
-    """
-
-    names: tuple[str, ...]
-    ignored: tuple[str, ...]
 
 
 def plain_name(path: str | os.PathLike[str]) -> str:
@@ -54,15 +38,13 @@ def is_pattern(name: str) -> bool:
     return any(character in name for character in "*?[")
 
 
-def arrange(names: Iterable[str], *, folder: str, pattern: str = "*") -> LogFiles:
-    """Return the binlogs among the names of a folder's files, in the order of the log.
+def arrange(
+    names: Iterable[str], *, folder: str, pattern: str = "*"
+) -> tuple[list[str], list[str]]:
+    """Return the binlogs among the names of a folder's files in the order of the log, and the rest.
 
-    Of a file and a compressed copy of it, the file itself is read.
-
-    Args:
-        names: The files of the folder.
-        folder: For errors.
-        pattern: Only files whose names match this glob.
+    Of a file and a compressed copy of it, the file itself is read. `pattern` is a glob of the names
+    to look at.
 
     Raises:
         ConfigurationError: There is none, or they are of two logs, or one of them is compressed in
@@ -80,13 +62,23 @@ def arrange(names: Iterable[str], *, folder: str, pattern: str = "*") -> LogFile
                 folder=folder,
                 file=name,
             )
-        if parts and suffix in ("", *COMPRESSED_SUFFIXES) and parts["log"] not in _NO_LOGS:
+        if parts and suffix in _PREFERENCE and parts["log"] not in _NO_LOGS:
             log, number = split_file_name(plain_name(name))
             logs.setdefault(log, {}).setdefault(number, []).append(name)
         else:
             ignored.append(name)
-    if len(logs) != 1:
-        raise _not_one(logs, folder, pattern)
+    if not logs:
+        raise ConfigurationError(
+            "there is no binlog: binlogs are named like binlog.000001 or binlog.000001.gz",
+            folder=folder,
+            pattern=pattern,
+        )
+    if len(logs) > 1:
+        first, *_ = listed = sorted(logs)
+        raise ConfigurationError(
+            f"there are files of more than one log: name those to read, as {folder}/{first}.*",
+            logs=", ".join(listed),
+        )
     ((_, by_number),) = logs.items()
     chosen = []
     for number in sorted(by_number):
@@ -95,26 +87,8 @@ def arrange(names: Iterable[str], *, folder: str, pattern: str = "*") -> LogFile
             raise ConfigurationError("two files have one number", folder=folder, files=copies)
         chosen.append(copies[0])
         ignored += copies[1:]
-    return LogFiles(tuple(chosen), tuple(ignored))
+    return chosen, ignored
 
 
 def _preference(name: str) -> int:
-    return next(
-        (index for index, end in enumerate(COMPRESSED_SUFFIXES, 1) if name.endswith(end)), 0
-    )
-
-
-def _not_one(
-    logs: dict[str, dict[int, list[str]]], folder: str, pattern: str
-) -> ConfigurationError:
-    if not logs:
-        return ConfigurationError(
-            "there is no binlog: binlogs are named like binlog.000001 or binlog.000001.gz",
-            folder=folder,
-            pattern=pattern,
-        )
-    names = sorted(logs)
-    return ConfigurationError(
-        f"there are files of more than one log: name those to read, as {folder}/{names[0]}.*",
-        logs=", ".join(names),
-    )
+    return _PREFERENCE.index(name.removeprefix(plain_name(name)))

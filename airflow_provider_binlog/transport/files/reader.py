@@ -1,62 +1,31 @@
 """Binlog files as a source: the same events that the server would send from them.
 
-They may be compressed copies, and a replica's relay log. That is what the replica was sent, word
-for word: the source's FORMAT_DESCRIPTION in the middle of a file, artificial events, and positions
-in the source's files instead of its own.
+A replica's relay log is what the replica was sent, word for word: the source's FORMAT_DESCRIPTION
+in the middle of a file, artificial events, and positions in the source's files.
 
-Source: mysql-server, sql/binlog_reader.cc; sql/log_event.h, BINLOG_MAGIC; sql/rpl_replica.cc,
-queue_event.
+Source: mysql-server, sql/binlog_reader.cc; sql/rpl_replica.cc, queue_event.
 """
 
 from __future__ import annotations
 
 import itertools
 import os
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
-from airflow_provider_binlog.binlog.events.control import (
-    FormatDescription,
-    verify_checksum,
-)
-from airflow_provider_binlog.binlog.header import (
-    HEADER_SIZE,
-    IN_USE,
-    RELAY_LOG,
-    EventHeader,
-    EventType,
-    check_magic,
-    event_name,
-)
+from airflow_provider_binlog import errors
+from airflow_provider_binlog.binlog import header as headers
+from airflow_provider_binlog.binlog.events.control import FormatDescription, verify_checksum
 from airflow_provider_binlog.blocks.block import BLOCK_BYTES, SLACK, EventBlock
 from airflow_provider_binlog.blocks.framing import Framer, Frames, checked_block
-from airflow_provider_binlog.errors import (
-    ConfigurationError,
-    ForeignPositionError,
-    FormatError,
-    PositionPurgedError,
-    TruncatedError,
-    UnsupportedError,
-    error_context,
-)
-from airflow_provider_binlog.position import (
-    FIRST_OFFSET,
-    Flavor,
-    Position,
-    SourceIdentity,
-    split_file_name,
-)
+from airflow_provider_binlog.position import FIRST_OFFSET, Position, split_file_name
 from airflow_provider_binlog.transport.block_stream import check_created, events_from, reaches
 from airflow_provider_binlog.transport.files.content import BinaryFile, open_content
 from airflow_provider_binlog.transport.files.names import plain_name
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    import numpy.typing as npt
 
 _FLAGS_OFFSET = 17
 # 84 bytes and one per event type, of which there are at most 256.
@@ -84,11 +53,7 @@ class FileBlockStream:
     ) -> None:
         """Take files in the order of the log; none is opened before it is read.
 
-        Args:
-            paths: The files.
-            open_file: Opens one of them.
-            block_bytes: Bytes that are read before they are framed.
-            as_given: Whether they may have any names; the order is that of `paths`.
+        `block_bytes` are read before they are framed. Files `as_given` may have any names.
 
         Raises:
             ConfigurationError: There is no file, or the files are not consecutive ones of one log.
@@ -105,39 +70,16 @@ class FileBlockStream:
         """Start of the first event of the first file."""
         return Position(self._names[0], FIRST_OFFSET)
 
-    @property
-    def last_position(self) -> Position:
-        """Start of the first event of the last file."""
-        return Position(self._names[-1], FIRST_OFFSET)
-
-    def identity(self, file: str) -> SourceIdentity:
-        """Return whose log it is, as far as files say: by the server id that one of them contains.
-
-        No file contains the server's UUID; those of GTIDs are of the servers where transactions
-        originated.
+    def beginning(self, file: str) -> tuple[int, FormatDescription]:
+        """Return the id of the server that wrote a file, and its FORMAT_DESCRIPTION.
 
         Raises:
             FormatError, UnsupportedError: The file does not begin as a plain binlog.
         """
-        read = self._begin(file)
-        log_name, _ = split_file_name(file)
-        return SourceIdentity(read.description.flavor, f"server_id={read.server_id}", log_name)
-
-    def flavor(self, file: str) -> Flavor:
-        """Return the family of the server that wrote a file, whatever the file is called.
-
-        Raises:
-            FormatError, UnsupportedError: The file does not begin as a plain binlog.
-        """
-        return self._begin(file).description.flavor
-
-    def created(self, file: str) -> int:
-        """Return when a file was created, seconds since 1970.
-
-        Raises:
-            FormatError, UnsupportedError: The file does not begin as a plain binlog.
-        """
-        return self._begin(file).description.created
+        path = self._paths[self._names.index(file)]
+        with closing(self._open(path)) as opened:
+            read = _File(opened, file, self._block_bytes)
+            return read.server_id, read.description
 
     def blocks(self, start: Position, stop: Position | None = None) -> Iterator[EventBlock]:
         """Yield the events from `start` on to the end of the last file; see `BlockStream`.
@@ -167,12 +109,6 @@ class FileBlockStream:
     def close(self) -> None:
         """Do nothing: a file is closed when it has been read."""
 
-    def _begin(self, file: str) -> _File:
-        """Read the beginning of a file."""
-        path = self._paths[self._names.index(file)]
-        with closing(self._open(path)) as opened:
-            return _File(opened, file, self._block_bytes)
-
     def _reaches(self, index: int, offset: int, stop: Position | None) -> bool:
         if stop is not None and stop.file in self._names:
             return (index, offset) >= (self._names.index(stop.file), stop.offset)
@@ -184,7 +120,7 @@ class FileBlockStream:
         log_name, first = split_file_name(self._names[0])
         start_log, number = split_file_name(start.file)
         purged = start_log == log_name and number < first
-        kind = PositionPurgedError if purged else ForeignPositionError
+        kind = errors.PositionPurgedError if purged else errors.ForeignPositionError
         raise kind(
             "the file of the position is not among those to read",
             file=start.file,
@@ -195,12 +131,10 @@ class FileBlockStream:
 
 
 class _File:
-    """One open binlog file, read from its beginning on."""
-
     def __init__(self, file: BinaryFile, name: str, block_bytes: int) -> None:
         self._name = name
         self._block_bytes = block_bytes
-        with error_context(file=self._name):
+        with errors.error_context(file=self._name):
             self._content = open_content(file)
             self._start = bytearray()
             self.server_id, self.description, self._is_relay_log = self._read_start()
@@ -237,7 +171,9 @@ class _File:
             view[: len(rest)] = rest
             filled = self._content.fill(view, len(rest))
             if offset == FIRST_OFFSET and filled > _FLAGS_OFFSET:
-                _clear_in_use(view)
+                # As the server sends the event: it sets the flag while it writes to the file, and
+                # leaves the checksum as it is.
+                view[_FLAGS_OFFSET] &= ~headers.IN_USE & 0xFF
             frames = self._framer.frame(data, 0, filled, file=self._name, offset=offset)
             for block in self._checked(data, frames, offset):
                 yield block
@@ -254,12 +190,12 @@ class _File:
         self, data: npt.NDArray[np.uint8], frames: Frames, offset: int
     ) -> Iterator[EventBlock]:
         """Yield framed events, in a block for each FORMAT_DESCRIPTION that they read by."""
-        described = np.flatnonzero(frames.header["type"] == EventType.FORMAT_DESCRIPTION)
+        described = np.flatnonzero(frames.header["type"] == headers.EventType.FORMAT_DESCRIPTION)
         bounds = [0, *described.tolist(), len(frames.start)]
         for first, last in itertools.pairwise(bounds):
             if first == last:
                 continue
-            if frames.header["type"][first] == EventType.FORMAT_DESCRIPTION:
+            if frames.header["type"][first] == headers.EventType.FORMAT_DESCRIPTION:
                 self._describe(data, frames, first, offset)
             block = checked_block(
                 data,
@@ -281,38 +217,35 @@ class _File:
             return
         begin = int(frames.start[index])
         event = data.data[begin : begin + int(frames.header["size"][index])]
-        with error_context(file=self._name, offset=offset):
+        with errors.error_context(file=self._name, offset=offset):
             description = FormatDescription.parse(event)
             verify_checksum(event, description)
         # A relay log holds those of the source's files; it was itself created when it was begun.
         self.description = replace(description, created=self.description.created)
 
     def _read_start(self) -> tuple[int, FormatDescription, bool]:
-        """Return the file's server id, its FORMAT_DESCRIPTION, and whether it is a relay log.
-
-        Raises:
-            FormatError, UnsupportedError: The file does not begin as a plain binlog.
-        """
-        check_magic(self._read(FIRST_OFFSET))
-        header = EventHeader.parse(self._read(HEADER_SIZE))
-        if header.type != EventType.FORMAT_DESCRIPTION:
-            raise FormatError(
-                "a binlog begins with FORMAT_DESCRIPTION", event=event_name(header.type)
+        headers.check_magic(self._read(FIRST_OFFSET))
+        header = headers.EventHeader.parse(self._read(headers.HEADER_SIZE))
+        if header.type != headers.EventType.FORMAT_DESCRIPTION:
+            raise errors.FormatError(
+                "a binlog begins with FORMAT_DESCRIPTION", event=headers.event_name(header.type)
             )
         if header.size > _DESCRIPTION_BYTES_MAX:
-            raise FormatError("no FORMAT_DESCRIPTION has this size", size=header.size)
-        event = header.encode() + self._read(header.size - HEADER_SIZE)
+            raise errors.FormatError("no FORMAT_DESCRIPTION has this size", size=header.size)
+        event = header.encode() + self._read(header.size - headers.HEADER_SIZE)
         if len(event) < header.size:
             raise self._truncated(memoryview(event), FIRST_OFFSET)
         description = FormatDescription.parse(event)
         verify_checksum(event, description)
         # In clear these bytes are the next event's header, if any.
-        following = self._read(HEADER_SIZE)
-        if _type_of(following) == EventType.START_ENCRYPTION and not self._is_clear(following):
-            raise UnsupportedError(
+        following = self._read(headers.HEADER_SIZE)
+        if _type_of(following) == headers.EventType.START_ENCRYPTION and not self._is_clear(
+            following
+        ):
+            raise errors.UnsupportedError(
                 "the file is encrypted: read it from the server, which sends it in clear"
             )
-        return header.server_id, description, bool(header.flags & RELAY_LOG)
+        return header.server_id, description, bool(header.flags & headers.RELAY_LOG)
 
     def _is_clear(self, start_encryption: bytes) -> bool:
         """Whether what follows START_ENCRYPTION is in clear, as MariaDB sends it.
@@ -320,13 +253,13 @@ class _File:
         There it is the list of GTIDs that each file begins with.
         """
         size = int.from_bytes(start_encryption[_SIZE], "little")
-        if not HEADER_SIZE <= size <= _START_ENCRYPTION_BYTES_MAX:
+        if not headers.HEADER_SIZE <= size <= _START_ENCRYPTION_BYTES_MAX:
             return False
-        self._read(size - HEADER_SIZE)
+        self._read(size - headers.HEADER_SIZE)
         begin = len(self._start)
-        listed = self._read(HEADER_SIZE)
+        listed = self._read(headers.HEADER_SIZE)
         end = begin + int.from_bytes(listed[_SIZE], "little")
-        is_list = _type_of(listed) == EventType.MARIADB_GTID_LIST
+        is_list = _type_of(listed) == headers.EventType.MARIADB_GTID_LIST
         return not listed or (is_list and listed[_LOG_POS] == end.to_bytes(8, "little")[:4])
 
     def _read(self, size: int) -> bytes:
@@ -348,18 +281,17 @@ class _File:
             raise self._after_the_end(begin, read)
         return memoryview(self._start)[begin:]
 
-    def _after_the_end(self, begin: int, size: int) -> ForeignPositionError:
-        return ForeignPositionError(
+    def _after_the_end(self, begin: int, size: int) -> errors.ForeignPositionError:
+        return errors.ForeignPositionError(
             "the position is after the end of the file", file=self._name, offset=begin, size=size
         )
 
-    def _truncated(self, rest: memoryview, offset: int) -> FormatError:
-        error = self._content.error or TruncatedError(
+    def _truncated(self, rest: memoryview, offset: int) -> errors.FormatError:
+        error = self._content.error or errors.TruncatedError(
             "the file ends inside an event: it is still written to, or was cut when it was copied"
         )
-        name = event_name(rest[4]) if len(rest) > 4 else None
-        where = {"file": self._name, "offset": offset, "event": name, "left": len(rest)}
-        error.context |= where
+        name = headers.event_name(rest[4]) if len(rest) > 4 else None
+        error.context |= {"file": self._name, "offset": offset, "event": name, "left": len(rest)}
         return error
 
 
@@ -367,32 +299,24 @@ def _type_of(header: bytes) -> int | None:
     return header[_TYPE_OFFSET] if len(header) > _TYPE_OFFSET else None
 
 
-def _clear_in_use(view: memoryview) -> None:
-    """Make a file's first event the one that the server sends, whether the file is in use or not.
-
-    The server sets the flag while it writes to the file, and leaves the checksum as it is.
-    """
-    view[_FLAGS_OFFSET] &= ~IN_USE & 0xFF
-
-
 def _check_consecutive(names: Sequence[str]) -> None:
     if not names:
-        raise ConfigurationError("no binlog file to read")
+        raise errors.ConfigurationError("no binlog file to read")
     if len(names) == 1:
         return  # whatever it is called
     parts = []
     for name in names:
         try:
             parts.append(split_file_name(name))
-        except FormatError as error:
-            raise ConfigurationError(
+        except errors.FormatError as error:
+            raise errors.ConfigurationError(
                 "a binlog file is named like binlog.000001: its number says where it belongs",
                 file=name,
             ) from error
-    for (log, number), (next_log, next_number), name, follower in zip(
-        parts, parts[1:], names, names[1:], strict=False
-    ):
-        if next_log != log or next_number != number + 1:
-            raise ConfigurationError(
-                "the files are not consecutive ones of one log", file=name, next=follower
+    for index, ((log, number), follower) in enumerate(itertools.pairwise(parts)):
+        if follower != (log, number + 1):
+            raise errors.ConfigurationError(
+                "the files are not consecutive ones of one log",
+                file=names[index],
+                next=names[index + 1],
             )

@@ -3,71 +3,38 @@
 A server writes a transaction to its log before the engine makes it visible, so that the end of the
 log says nothing of what a SELECT sees. What says it:
 
-    MariaDB             `Binlog_snapshot_file` and `_position` of START TRANSACTION WITH CONSISTENT
-                        SNAPSHOT: exactly what it sees, unless a prepared XA transaction is being
-                        committed, which the log shows sooner: then as MySQL without GTIDs
-    MySQL with GTIDs    `gtid_executed`, which is updated after the engine's commit: at least that;
-                        and the end of the log, once all transactions are executed whose GTIDs were
-                        owned then: those in the middle of their commit are
-    MySQL without       the end of the log under LOCK TABLES ... READ, which waits for the commit of
-                        all who wrote to the table: exactly, if it is held until the transaction of
-                        the other connection is open. Without autocommit it waits for InnoDB's locks
-                        too: those of metadata end with the session that prepared on MariaDB
-    no transactions     the same, if the lock is held until the rows are read: MyISAM and Aria show
-                        a SELECT what was written after the transaction began
+    MariaDB           `Binlog_snapshot_position` of START TRANSACTION WITH CONSISTENT SNAPSHOT:
+                      exactly what it sees, unless a prepared XA transaction is being committed,
+                      which the log shows sooner: then as MySQL without GTIDs
+    MySQL with GTIDs  `gtid_executed`, which is updated after the engine's commit: at least that;
+                      and the end of the log, once all are executed whose GTIDs were owned then
+    MySQL without     the end of the log under LOCK TABLES ... READ, which waits for the commit of
+                      all who wrote to the table: exactly, if it is held until the transaction of
+                      the other connection is open. Without autocommit it waits for InnoDB's locks
+                      too: those of metadata end with the session that prepared on MariaDB
+    no transactions   the same, if the lock is held until the rows are read: MyISAM and Aria show a
+                      SELECT what was written after the transaction began
 
-The transaction writes nothing. Until it ends, nobody alters the table.
-
-Source: MySQL 9.7 reference manual, 15.3.1 START TRANSACTION, 15.3.6 LOCK TABLES, 10.11.4 Metadata
-Locking; mysql-server, sql/binlog.cc, MYSQL_BIN_LOG::ordered_commit, and
-sql/rpl_gtid_state.cc, Gtid_state::update_commit_group; MariaDB documentation, START
-TRANSACTION and Binlog_snapshot_position.
+Source: mysql-server, sql/binlog.cc, MYSQL_BIN_LOG::ordered_commit, sql/rpl_gtid_state.cc,
+Gtid_state::update_commit_group; MariaDB documentation, Binlog_snapshot_position.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
 
 from pymysql.constants import ER
 
-from airflow_provider_binlog.errors import (
-    AccessDeniedError,
-    ServerSetupError,
-    SourceError,
-    TableAlteredError,
-    TableLockedError,
-    UnsupportedError,
-)
+from airflow_provider_binlog import errors
 from airflow_provider_binlog.names import quote_identifier
 from airflow_provider_binlog.position import Flavor, Position
-from airflow_provider_binlog.transport.server.driver import (
-    LOG_IS_OFF,
-    driver_errors,
-    ended_by,
-    query,
-)
-from airflow_provider_binlog.transport.server.information_schema import (
-    LOCKED,
-    hold_table,
-    prepare_session,
-    quote_table,
-    read_tables,
-)
-from airflow_provider_binlog.transport.server.queries import gtid_executed, log_end
-from airflow_provider_binlog.transport.server.status import global_variables, server_version
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    import pymysql
-
-    from airflow_provider_binlog.schema import TableName
-    from airflow_provider_binlog.sql.columns import PartialSchema
-
-    Connection = pymysql.Connection[Any]
+from airflow_provider_binlog.schema import TableName
+from airflow_provider_binlog.sql.columns import PartialSchema
+from airflow_provider_binlog.transport.server import driver, information_schema, queries
+from airflow_provider_binlog.transport.server.driver import Connection, driver_errors, query
 
 # Writers wait as long as the lock is waited for.
 _LOCK_WAIT_SECONDS = 10
@@ -96,14 +63,6 @@ _BEGIN = "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY"
 
 
 @dataclass(frozen=True)
-class _Kind:
-    """Facts of information_schema on a table as a whole."""
-
-    type: str = "BASE TABLE"
-    has_transactions: bool = True
-
-
-@dataclass(frozen=True)
 class ConsistentRead:
     """A table as an open transaction sees it.
 
@@ -126,12 +85,10 @@ class ConsistentRead:
 def open_read(
     connect: Callable[[], Connection], name: TableName, *, exact: bool
 ) -> Iterator[ConsistentRead]:
-    """Open a transaction that reads a table; it ends with the context.
+    """Open a transaction that reads a table, and writes nothing; it ends with the context.
 
-    Args:
-        connect: Opens a connection.
-        name: Database and table.
-        exact: Whether `low` must be exact, be it by a lock that keeps writers waiting for moments.
+    Until then nobody alters the table. With `exact`, `low` is exact, be it by a lock that keeps
+    writers waiting for moments.
 
     Raises:
         AccessDeniedError: The account may not read or lock the table.
@@ -142,16 +99,16 @@ def open_read(
         UnsupportedError: It is a view, or another table whose changes capture cannot follow.
     """
     with open_session(connect) as connection, ExitStack() as held:
-        kind = _read_kind(connection, name)
-        if kind.has_transactions:
+        has_transactions = _check_kind(connection, name)
+        if has_transactions:
             low, is_exact = _begin(connect, connection, name, exact=exact)
         else:
             low, is_exact = held.enter_context(_locked_end(connect, name)), True
             query(connection, _BEGIN)
-        with ended_by(connection, "ROLLBACK"):
+        with driver.ended_by(connection, "ROLLBACK"):
             schema = _read_schema(connection, name)
-            if _read_kind(connection, name) != kind:
-                raise TableAlteredError("the table was altered while its snapshot was read")
+            if _check_kind(connection, name) != has_transactions:
+                raise errors.TableAlteredError("the table was altered while its snapshot was read")
             yield ConsistentRead(connection, low, is_exact, schema)
 
 
@@ -159,7 +116,7 @@ def open_read(
 def open_session(connect: Callable[[], Connection]) -> Iterator[Connection]:
     """Open a session that reads rows as the log has them; it ends with the context."""
     with closing(connect()) as connection:
-        prepare_session(connection)
+        information_schema.prepare_session(connection)
         for statement in _SESSION:
             query(connection, statement)
         yield connection
@@ -170,14 +127,14 @@ def _begin(
     connect: Callable[[], Connection], connection: Connection, name: TableName, *, exact: bool
 ) -> tuple[Position, bool]:
     """Start the transaction; return its `low`, and whether that is exact."""
-    if server_version(connection).flavor is Flavor.MARIADB:
+    if queries.server_version(connection).flavor is Flavor.MARIADB:
         prepared = bool(query(connection, "XA RECOVER FORMAT='SQL'"))
         query(connection, _BEGIN)
         if not _commits_prepared(connection, prepared=prepared):
             return _snapshot_position(connection), True
         query(connection, "ROLLBACK")
     elif not exact and _has_gtids(connection) and (end := _executed_end(connection)) is not None:
-        low = replace(end, gtid=gtid_executed(connection))
+        low = replace(end, gtid=queries.gtid_executed(connection))
         query(connection, _BEGIN)
         return low, False
     with _locked_end(connect, name) as low:
@@ -189,30 +146,25 @@ def _begin(
 def _locked_end(connect: Callable[[], Connection], name: TableName) -> Iterator[Position]:
     """Lock a table, by another connection; yield where the log ends then."""
     with closing(connect()) as other, _locked(other, name):
-        low = log_end(other)
-        yield replace(low, gtid=gtid_executed(other)) if _has_gtids(other) else low
+        low = queries.log_end(other)
+        yield replace(low, gtid=queries.gtid_executed(other)) if _has_gtids(other) else low
 
 
 def _commits_prepared(connection: Connection, *, prepared: bool) -> bool:
     """Whether a prepared transaction of MariaDB may have been in the middle of its commit.
 
     `Com_xa_commit` counts commits in one phase, too. What is committed has been prepared, as XA
-    RECOVER showed, or was since: by a client, which is counted, or by a replica's threads.
-
-    Args:
-        connection: To the server.
-        prepared: Whether there was a prepared transaction before that moment.
+    RECOVER showed before that moment, or was since: by a client, which is counted, or by a
+    replica's threads.
     """
-    names = "'Com_xa_commit', 'Com_xa_prepare', 'Slaves_running'"
-    rows = query(connection, f"SHOW GLOBAL STATUS WHERE Variable_name IN ({names})")
-    counts = {str(row["Variable_name"]).lower(): int(row["Value"]) for row in rows}
+    counts = queries.global_status(connection, "Com_xa_commit", "Com_xa_prepare", "Slaves_running")
     # A fork that does not count them may do all of it.
     others = prepared or counts.get("com_xa_prepare", 1) or counts.get("slaves_running", 1)
     return bool(counts.get("com_xa_commit", 1) and others)
 
 
 def _has_gtids(connection: Connection) -> bool:
-    return global_variables(connection).get("gtid_mode") == "ON"
+    return queries.global_variables(connection).get("gtid_mode") == "ON"
 
 
 def _executed_end(connection: Connection) -> Position | None:
@@ -220,7 +172,7 @@ def _executed_end(connection: Connection) -> Position | None:
 
     A replica owns the GTID of a transaction as long as it applies it, which may be long.
     """
-    end = log_end(connection)
+    end = queries.log_end(connection)
     owned = _owned_gtids(connection)
     until = time.monotonic() + _OWNED_SECONDS_MAX
     while owned & _owned_gtids(connection):
@@ -231,19 +183,15 @@ def _executed_end(connection: Connection) -> Position | None:
 
 
 def _owned_gtids(connection: Connection) -> set[str]:
-    """Return the GTIDs of transactions that are not executed yet, each with its thread.
-
-    In text: `uuid:5#12:6#13,uuid:tag:1#14`.
-    """
-    text = str(query(connection, "SELECT @@GLOBAL.gtid_owned AS owned")[0]["owned"] or "")
-    return set(parse_owned(text))
+    (row,) = query(connection, "SELECT @@GLOBAL.gtid_owned AS owned")
+    return set(parse_owned(str(row["owned"] or "")))
 
 
 def parse_owned(text: str) -> Iterator[str]:
     """Yield the GTIDs of `gtid_owned`, each with its thread: `uuid:5#12`, `uuid:tag:1#14`."""
     for interval in text.split(","):
-        prefix, *rest = interval.strip().split(":")
-        uuid = prefix
+        uuid, *rest = interval.strip().split(":")
+        prefix = uuid
         for word in rest:
             if "#" in word:
                 yield f"{prefix}:{word}"
@@ -255,28 +203,20 @@ def parse_owned(text: str) -> Iterator[str]:
 def read_high(read: ConsistentRead, *, gtids: bool) -> Position:
     """Return a position after which nothing is visible to a transaction that is open.
 
-    Until the transaction ends, no statement after it alters the table.
-
-    Args:
-        read: The transaction.
-        gtids: Whether its GTID set is needed: that says so on other servers, too.
+    Until the transaction ends, no statement after it alters the table. With `gtids`, its GTID set
+    says so on other servers, too.
     """
     connection = read.connection
     if not gtids:
-        return log_end(connection)
+        return queries.log_end(connection)
     # Visible is what was executed, and what is in the middle of its commit.
     owned: set[str] = set()
-    if server_version(connection).flavor is Flavor.MYSQL:
+    if queries.server_version(connection).flavor is Flavor.MYSQL:
         owned = {gtid.partition("#")[0] for gtid in _owned_gtids(connection)}
-    executed = gtid_executed(connection)
-    return replace(log_end(connection), gtid=",".join(filter(None, [executed, *sorted(owned)])))
-
-
-@driver_errors()
-def gtids_at(connection: Connection, position: Position) -> str:
-    """Return the last GTID of each domain before a position in the log of a MariaDB server."""
-    text = "SELECT BINLOG_GTID_POS(%s, %s) AS gtids"
-    return str(query(connection, text, position.file, position.offset)[0]["gtids"] or "")
+    executed = queries.gtid_executed(connection)
+    return replace(
+        queries.log_end(connection), gtid=",".join(filter(None, [executed, *sorted(owned)]))
+    )
 
 
 def _snapshot_position(connection: Connection) -> Position:
@@ -284,7 +224,7 @@ def _snapshot_position(connection: Connection) -> Position:
     status = {str(row["Variable_name"]).lower(): str(row["Value"]) for row in rows}
     file = status.get("binlog_snapshot_file")
     if not file:
-        raise ServerSetupError(LOG_IS_OFF)
+        raise errors.ServerSetupError(driver.LOG_IS_OFF)
     return Position(file, int(status["binlog_snapshot_position"]))
 
 
@@ -296,32 +236,32 @@ def _locked(connection: Connection, name: TableName) -> Iterator[None]:
     query(connection, "SET SESSION autocommit = 0, innodb_table_locks = 1")
     query(connection, f"SET SESSION wait_timeout = {_LOCK_HELD_SECONDS_MAX}")
     try:
-        query(connection, f"LOCK TABLES {quote_table(name)} READ")
-    except AccessDeniedError as error:
+        query(connection, f"LOCK TABLES {information_schema.quote_table(name)} READ")
+    except errors.AccessDeniedError as error:
         database = quote_identifier(name[0])
-        raise AccessDeniedError(
+        raise errors.AccessDeniedError(
             "the account lacks LOCK TABLES, which it takes to know the position of this table's "
             f"rows: GRANT LOCK TABLES, SELECT ON {database}.* TO the account",
             table=".".join(name),
         ) from error
-    except SourceError as error:
+    except errors.SourceError as error:
         if error.context.get("code") == ER.NO_SUCH_TABLE:
             raise _no_table(name) from error
-        if error.context.get("code") not in LOCKED:
+        if error.context.get("code") not in information_schema.LOCKED:
             raise
-        raise TableLockedError(
+        raise errors.TableLockedError(
             "a table cannot be locked for a moment: a transaction that wrote to it is still open, "
             "or prepared (XA RECOVER)",
             table=".".join(name),
             seconds=_LOCK_WAIT_SECONDS,
         ) from error
-    with ended_by(connection, "UNLOCK TABLES"):
+    with driver.ended_by(connection, "UNLOCK TABLES"):
         yield
 
 
 @driver_errors()
-def _read_kind(connection: Connection, name: TableName) -> _Kind:
-    """Return what kind of table it is; a base table where the account sees none of this name.
+def _check_kind(connection: Connection, name: TableName) -> bool:
+    """Return whether a table's engine has transactions; True where the account sees no such table.
 
     Raises:
         UnsupportedError: Capture cannot follow its changes.
@@ -334,27 +274,26 @@ def _read_kind(connection: Connection, name: TableName) -> _Kind:
         " WHERE t.TABLE_SCHEMA = %s AND t.TABLE_NAME = %s",
         *name,
     )
-    if not rows:
-        return _Kind()
-    kind = _Kind(str(rows[0]["kind"]), rows[0]["transactions"] != "NO")
-    if kind.type != _Kind.type:
-        raise UnsupportedError(
-            "a snapshot is taken of base tables only: "
-            + _REFUSED_KINDS.get(kind.type, "leave this one out"),
-            table=".".join(name),
-            kind=kind.type,
-        )
-    return kind
+    for row in rows:
+        if (kind := str(row["kind"])) != "BASE TABLE":
+            raise errors.UnsupportedError(
+                "a snapshot is taken of base tables only: "
+                + _REFUSED_KINDS.get(kind, "leave this one out"),
+                table=".".join(name),
+                kind=kind,
+            )
+    return all(row["transactions"] != "NO" for row in rows)
 
 
 @driver_errors()
 def _read_schema(connection: Connection, name: TableName) -> PartialSchema:
-    if hold_table(connection, name):
-        tables = read_tables(connection, [name])
-        if name in tables:
-            return tables[name]
-    raise _no_table(name)
+    schema = None
+    if information_schema.hold_table(connection, name):
+        schema = information_schema.read_table(connection, name, queries.server_version(connection))
+    if schema is None:
+        raise _no_table(name)
+    return schema
 
 
-def _no_table(name: TableName) -> SourceError:
-    return SourceError("the server has no such table", table=".".join(name))
+def _no_table(name: TableName) -> errors.SourceError:
+    return errors.SourceError("the server has no such table", table=".".join(name))

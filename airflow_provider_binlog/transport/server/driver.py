@@ -1,42 +1,30 @@
 """Wrapper around PyMySQL: connections, statements and their rows, with every error translated.
 
-PyMySQL trusts the server. It waits for every byte as long as `read_timeout` allows, keeps answers
-of any size, sends the password in clear text to a server that asks for it so, and raises whatever
-its parsers run into. `ServerConnection` bounds that, and `driver_errors` is the one place where its
-errors become ours.
+PyMySQL trusts the server: it waits for every byte, keeps answers of any size, sends the password in
+clear text if asked to, and raises whatever its parsers run into. `ServerConnection` bounds that.
 
-Source: PyMySQL 1.2, connections.py, _auth.py, protocol.py; MySQL Internals, "Client/Server
-Protocol".
+Source: PyMySQL 1.2, connections.py, _auth.py, protocol.py.
 """
 
 from __future__ import annotations
 
 import ssl
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 import pymysql
-from pymysql.connections import Connection
 from pymysql.constants import CR, ER
 from pymysql.cursors import Cursor
 from pymysql.protocol import FieldDescriptorPacket, MysqlPacket
 
-from airflow_provider_binlog.errors import (
-    AccessDeniedError,
-    BinlogError,
-    ConfigurationError,
-    ConnectionLostError,
-    FormatError,
-    ServerSetupError,
-    SourceError,
-)
+from airflow_provider_binlog import errors
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
+Connection: TypeAlias = "pymysql.connections.Connection[Any]"
+Connect: TypeAlias = "Callable[[], Connection]"
 
 LOG_IS_OFF = "the server writes no binary log: put log_bin=binlog under [mysqld] and restart it"
 
@@ -55,48 +43,28 @@ _PART_BYTES = 1 << 16
 # Plugins that send the password as it is, or so weakly hashed that it can be computed from that.
 _CLEAR_TEXT_PLUGINS = frozenset({b"mysql_clear_password", b"dialog", b"mysql_old_password"})
 
-# Numbers that PyMySQL, or its type stubs, have no name for. Source: messages_to_clients.txt of
-# MySQL, errmsg-utf8.txt of MariaDB.
-_ACCESS_DENIED_NO_PASSWORD = 1698
-_MUST_CHANGE_PASSWORD = 1820
-_MUST_CHANGE_PASSWORD_LOGIN = 1862
-_OUT_OF_MEMORY = 5
-_DISK_FULL = 20
-_CONNECTION_KILLED = 1927  # MariaDB
-_ACCOUNT_LOCKED = 3118  # MySQL
-_ACCOUNT_LOCKED_MARIADB = 4151
-_OFFLINE_MODE = 3032  # MySQL
-_CLIENT_INTERACTION_TIMEOUT = 4031  # MySQL: idle for wait_timeout
-
+# The numbers are those that PyMySQL, or its type stubs, have no name for. Source:
+# messages_to_clients.txt of MySQL, errmsg-utf8.txt of MariaDB.
 _DENIED = frozenset(
     {
-        ER.DBACCESS_DENIED_ERROR,
-        ER.ACCESS_DENIED_ERROR,
-        ER.TABLEACCESS_DENIED_ERROR,
-        ER.COLUMNACCESS_DENIED_ERROR,
-        ER.SPECIFIC_ACCESS_DENIED_ERROR,
-        _MUST_CHANGE_PASSWORD,
-        _ACCESS_DENIED_NO_PASSWORD,
-        _MUST_CHANGE_PASSWORD_LOGIN,
-        _ACCOUNT_LOCKED,
-        _ACCOUNT_LOCKED_MARIADB,
+        *(ER.DBACCESS_DENIED_ERROR, ER.ACCESS_DENIED_ERROR, ER.TABLEACCESS_DENIED_ERROR),
+        *(ER.COLUMNACCESS_DENIED_ERROR, ER.SPECIFIC_ACCESS_DENIED_ERROR),
+        1698,  # denied, without a password
+        *(1820, 1862),  # the password must be changed: in a session, or at the login
+        *(3118, 4151),  # the account is locked: MySQL, MariaDB
     }
 )
 _PASSING = frozenset(
     {
-        ER.CON_COUNT_ERROR,
-        ER.SERVER_SHUTDOWN,
-        ER.NORMAL_SHUTDOWN,
-        ER.TOO_MANY_USER_CONNECTIONS,
-        ER.USER_LIMIT_REACHED,
+        *(ER.CON_COUNT_ERROR, ER.TOO_MANY_USER_CONNECTIONS, ER.USER_LIMIT_REACHED),
+        *(ER.SERVER_SHUTDOWN, ER.NORMAL_SHUTDOWN, ER.QUERY_INTERRUPTED),
         ER.MAX_PREPARED_STMT_COUNT_REACHED,
-        ER.QUERY_INTERRUPTED,
-        # It has no memory, thread or room for what a statement takes.
+        # It has no memory, thread or room for what a statement takes; 5 and 20 are mysys's.
         *(ER.OUTOFMEMORY, ER.OUT_OF_SORTMEMORY, ER.OUT_OF_RESOURCES, ER.CANT_CREATE_THREAD),
-        *(ER.DISK_FULL, ER.RECORD_FILE_FULL, _OUT_OF_MEMORY, _DISK_FULL),
-        _OFFLINE_MODE,
-        _CONNECTION_KILLED,
-        _CLIENT_INTERACTION_TIMEOUT,
+        *(ER.DISK_FULL, ER.RECORD_FILE_FULL, 5, 20),
+        1927,  # MariaDB: the connection was killed
+        3032,  # MySQL: offline mode
+        4031,  # MySQL: idle for wait_timeout
     }
 )
 _TEXT_SIZE_MAX = 1000
@@ -108,8 +76,8 @@ _CLIENT_ERRORS = range(2000, 3000)
 def driver_errors(**context: object) -> Iterator[None]:
     """Raise our errors for those of PyMySQL, and for answers that it cannot parse.
 
-    Usable as a decorator, too, of a function that reads the rows of an answer. `context` is added
-    to every `BinlogError` that passes.
+    Also a decorator of functions that read the rows of an answer. `context` is added to every
+    `BinlogError` that passes.
 
     Raises:
         AccessDeniedError: The account lacks a privilege, or its password is wrong.
@@ -119,7 +87,7 @@ def driver_errors(**context: object) -> Iterator[None]:
     """
     try:
         yield
-    except BinlogError as error:
+    except errors.BinlogError as error:
         error.context |= {**context, **error.context}
         raise
     except (pymysql.MySQLError, OSError) as error:
@@ -129,7 +97,7 @@ def driver_errors(**context: object) -> Iterator[None]:
     except MemoryError:
         raise
     except Exception as error:  # PyMySQL itself raises `Exception`, and what its parsers meet.
-        raise FormatError(
+        raise errors.FormatError(
             "the server's answer breaks the protocol: is this the address of a MySQL or MariaDB "
             "server, and no proxy in between that fails?",
             **context,
@@ -137,17 +105,17 @@ def driver_errors(**context: object) -> Iterator[None]:
         ) from error
 
 
-def translate(error: Exception, **context: object) -> SourceError:
+def translate(error: Exception, **context: object) -> errors.SourceError:
     """Return what an error of PyMySQL means in our words."""
     code, text = _code_and_text(error)
     context = {**context, "code": code} if code else context
     refusal = text or "the server refused, and does not say why"
     if code in _DENIED:
-        return AccessDeniedError(refusal, **context)
+        return errors.AccessDeniedError(refusal, **context)
     if code == ER.NO_BINARY_LOGGING:
-        return ServerSetupError(LOG_IS_OFF, **context)
+        return errors.ServerSetupError(LOG_IS_OFF, **context)
     if code == CR.CR_AUTH_PLUGIN_CANNOT_LOAD:
-        return SourceError(
+        return errors.SourceError(
             "the account has an authentication plugin that is not supported: give it "
             "caching_sha2_password, or on MariaDB mysql_native_password",
             **context,
@@ -155,8 +123,8 @@ def translate(error: Exception, **context: object) -> SourceError:
         )
     client_side = isinstance(error, (pymysql.InterfaceError, OSError)) or code in _CLIENT_ERRORS
     if client_side or code in _PASSING:
-        return ConnectionLostError(text or "the connection is closed", **context)
-    return SourceError(refusal, **context)
+        return errors.ConnectionLostError(text or "the connection is closed", **context)
+    return errors.SourceError(refusal, **context)
 
 
 def _code_and_text(error: Exception) -> tuple[int, str]:
@@ -190,7 +158,7 @@ def unverified_context() -> ssl.SSLContext:
 
 @dataclass
 class _Allowance:
-    """Bytes and time left to a server in the current phase: the login, or one answer."""
+    """Left to a server in the current phase: the login, or one answer."""
 
     phase: str
     deadline: float
@@ -199,7 +167,7 @@ class _Allowance:
     columns_left: int = COLUMNS_MAX
 
 
-class ServerConnection(Connection):
+class ServerConnection(pymysql.connections.Connection):
     """A connection that a server cannot hold up, fill up, or ask for the password in clear text."""
 
     # What the type stubs leave out.
@@ -232,7 +200,7 @@ class ServerConnection(Connection):
             server_public_key: PEM; encrypts the password where there is no TLS.
             get_server_public_key: Whether a key that the server itself sends may do that.
             enable_cleartext_plugin: Whether the password may be sent in clear text without TLS.
-            clock: Seconds, from any start.
+            clock: In seconds.
             options: PyMySQL's.
         """
         self._clock = clock
@@ -257,15 +225,11 @@ class ServerConnection(Connection):
 
     @server_public_key.setter
     def server_public_key(self, key: bytes | None) -> None:
-        """Take a key that the server sends; one that was configured stays.
-
-        Raises:
-            ConfigurationError: No key of the server's may be taken.
-        """
+        """Take a key that the server sends, if it may be; one that was configured stays."""
         if key is None or self._known_key is not None:
             return
         if not self._takes_server_key:
-            raise ConfigurationError(
+            raise errors.ConfigurationError(
                 "the server asks for the password under a key that only the server itself vouches "
                 "for: set ssl_mode to required, or name the server's key in "
                 "server_public_key_path, or set get_server_public_key if nobody can pose as the "
@@ -278,7 +242,7 @@ class ServerConnection(Connection):
 
     def _process_auth(self, plugin_name: bytes, *rest: Any) -> Any:
         if plugin_name in _CLEAR_TEXT_PLUGINS and not (self._secure or self._sends_clear_text):
-            raise ConfigurationError(
+            raise errors.ConfigurationError(
                 "the server asks for the password in clear text, without TLS: set ssl_mode to "
                 "required, or set enable_cleartext_plugin if nobody can read or pose as the server",
                 plugin=plugin_name.decode(),
@@ -294,13 +258,12 @@ class ServerConnection(Connection):
             self._allowed.columns_left -= 1
             if self._allowed.columns_left < 0:
                 self._force_close()
-                raise FormatError("a result set of more columns than a table can have")
+                raise errors.FormatError("a result set of more columns than a table can have")
         self._charge(_PACKET_COST_BYTES)
         packet: MysqlPacket = super()._read_packet(packet_type)  # type: ignore[no-untyped-call]
         return packet
 
     def _read_bytes(self, num_bytes: int) -> bytes:
-        """Read so many bytes, in the time and within the size that are left to the phase."""
         self._charge(num_bytes)
         parts = []
         while num_bytes:
@@ -327,12 +290,12 @@ class ServerConnection(Connection):
             return
         self._force_close()
         if self._allowed.phase == "login":
-            raise FormatError(
+            raise errors.FormatError(
                 "the server sends more than a login takes: is this the address of a MySQL or "
                 "MariaDB server?",
                 bytes_max=LOGIN_BYTES_MAX,
             )
-        raise SourceError(
+        raise errors.SourceError(
             "the server's answer to a statement is too large", bytes_max=ANSWER_BYTES_MAX
         )
 
@@ -341,7 +304,7 @@ class ServerConnection(Connection):
         left = self._allowed.deadline - self._clock()
         if left <= 0:
             self._force_close()
-            raise ConnectionLostError(
+            raise errors.ConnectionLostError(
                 "the server did not answer in full in time",
                 phase=self._allowed.phase,
                 seconds=self._allowed.seconds,
@@ -360,15 +323,11 @@ class ServerConnection(Connection):
 Row = dict[str, Any]
 
 
-def query(connection: pymysql.Connection[Any], statement: str, *arguments: object) -> list[Row]:
+def query(connection: Connection, statement: str, *arguments: object) -> list[Row]:
     """Return the rows that `statement` gives, each as a dict by column name.
 
-    Raises:
-        AccessDeniedError: The account lacks a privilege.
-        ConnectionLostError: The connection ended, or the server is shutting down.
-        ServerSetupError: The statement needs the binary log, and it is off.
-        FormatError: The answer breaks the protocol.
-        SourceError: Any other answer that is an error.
+    Raises as `driver_errors`, and ServerSetupError if the statement needs the binary log, which is
+    off.
     """
     # Not the connection's own cursor class, which may give dicts, or stream.
     with driver_errors(statement=statement), connection.cursor(Cursor) as cursor:
@@ -378,7 +337,7 @@ def query(connection: pymysql.Connection[Any], statement: str, *arguments: objec
 
 
 @contextmanager
-def ended_by(connection: pymysql.Connection[Any], statement: str) -> Iterator[None]:
+def ended_by(connection: Connection, statement: str) -> Iterator[None]:
     """Execute a statement after a body, such as ROLLBACK; a connection that is closed needs none.
 
     An error of the body is raised, whatever the statement does then: it may be the connection's.
@@ -387,7 +346,7 @@ def ended_by(connection: pymysql.Connection[Any], statement: str) -> Iterator[No
         yield
     except BaseException:
         if connection.open:
-            with suppress(FormatError, SourceError):
+            with suppress(errors.FormatError, errors.SourceError):
                 query(connection, statement)
         raise
     if connection.open:

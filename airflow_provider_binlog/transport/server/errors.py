@@ -1,7 +1,6 @@
 """Translate the errors of a server into ours, with what to do about each.
 
-Most refusals of a dump share the code 1236 and differ in their text, whose wording changed from
-version to version ("master" became "source", "slave" became "replica"): the patterns take all.
+Most refusals of a dump share the code 1236: the patterns take the texts of all versions.
 
 Source: mysql-server, sql/rpl_binlog_sender.cc, share/messages_to_clients.txt; mariadb,
 sql/sql_repl.cc, sql/share/errmsg-utf8.txt.
@@ -13,19 +12,10 @@ import re
 
 import pymysql
 
-from airflow_provider_binlog.errors import (
-    ConnectionLostError,
-    ForeignPositionError,
-    FormatError,
-    IdentityClashError,
-    PositionPurgedError,
-    ServerSetupError,
-    SourceError,
-    TruncatedError,
-)
+from airflow_provider_binlog import errors
 from airflow_provider_binlog.transport.server.driver import LOG_IS_OFF, clean_text, translate
 
-Translated = SourceError | FormatError
+Translated = errors.SourceError | errors.FormatError
 
 _CANNOT_SEND_LOG = 1236
 
@@ -33,7 +23,7 @@ _SNAPSHOT = "take a new snapshot of the tables and start from there"
 _OTHER_LOG = "it was issued by another server, or the log was reset since"
 
 _REFUSALS: dict[type[Translated], dict[str, str]] = {
-    PositionPurgedError: {
+    errors.PositionPurgedError: {
         r"could not find first log file name": (
             f"the server does not have this binlog file (any more): {_SNAPSHOT}"
         ),
@@ -44,7 +34,7 @@ _REFUSALS: dict[type[Translated], dict[str, str]] = {
             "the server lost its binlog files while they were read: were they purged or reset?"
         ),
     },
-    ForeignPositionError: {
+    errors.ForeignPositionError: {
         r"position > file size|impossible position|position < 4": (
             f"the position is outside the server's binlog file: {_OTHER_LOG}"
         ),
@@ -55,17 +45,17 @@ _REFUSALS: dict[type[Translated], dict[str, str]] = {
             f"the server's log does not hold the GTID to start after: {_OTHER_LOG}"
         ),
     },
-    ConnectionLostError: {
+    errors.ConnectionLostError: {
         r"memory allocation failed|out of memory": (
             "the server had no memory for an event of its log"
         ),
     },
-    IdentityClashError: {
+    errors.IdentityClashError: {
         r"same server_uuid|same server_id|same server id": (
             "another replica connected with our server id or uuid, so the server ended this stream"
         ),
     },
-    ServerSetupError: {
+    errors.ServerSetupError: {
         r"AUTO_POSITION mode.*GTID_MODE": (
             "starting by GTID needs gtid_mode=ON: set it, or start at a file and an offset"
         ),
@@ -92,12 +82,12 @@ _REFUSALS: dict[type[Translated], dict[str, str]] = {
             "the server cannot decrypt its log: restore its encryption keys"
         ),
     },
-    TruncatedError: {
+    errors.TruncatedError: {
         r"truncated in the middle of event": (
             "the server's binlog file ends inside an event: its disk was full, or it crashed"
         ),
     },
-    FormatError: {
+    errors.FormatError: {
         r"bogus data in log event|crc check|checksum|corrupt|error reading the header": (
             "the server cannot read its own log: no event begins there, or the file is damaged"
         ),
@@ -106,15 +96,15 @@ _REFUSALS: dict[type[Translated], dict[str, str]] = {
 """By our error: patterns in the server's text, and what each means and what to change."""
 
 _CODES: dict[int, tuple[type[Translated], str]] = {
-    29: (PositionPurgedError, "a file was removed from the server's disk; put it back"),
-    1772: (ForeignPositionError, "the server does not understand the GTID set"),
-    1773: (ForeignPositionError, "the server does not understand the GTID set"),
-    1941: (ForeignPositionError, "the server does not understand the list of GTIDs"),
-    1943: (ForeignPositionError, "the list of GTIDs names a domain twice"),
-    1945: (ForeignPositionError, "the server's log does not hold the GTID to start after"),
-    1951: (ForeignPositionError, "the server's log does not hold the GTID to start after"),
-    1955: (ForeignPositionError, "the server's log does not hold the GTID to start after"),
-    4052: (IdentityClashError, "another replica connected with our server id"),
+    29: (errors.PositionPurgedError, "a file was removed from the server's disk; put it back"),
+    1772: (errors.ForeignPositionError, "the server does not understand the GTID set"),
+    1773: (errors.ForeignPositionError, "the server does not understand the GTID set"),
+    1941: (errors.ForeignPositionError, "the server does not understand the list of GTIDs"),
+    1943: (errors.ForeignPositionError, "the list of GTIDs names a domain twice"),
+    1945: (errors.ForeignPositionError, "the server's log does not hold the GTID to start after"),
+    1951: (errors.ForeignPositionError, "the server's log does not hold the GTID to start after"),
+    1955: (errors.ForeignPositionError, "the server's log does not hold the GTID to start after"),
+    4052: (errors.IdentityClashError, "another replica connected with our server id"),
 }
 
 
@@ -128,7 +118,9 @@ def from_reply(code: int, text: str, **context: object) -> Translated:
             for pattern, meaning in meanings.items():
                 if re.search(pattern, text, re.IGNORECASE | re.DOTALL):
                     return kind(meaning, **context, code=code, server_says=text)
-        return SourceError("the server cannot send its log", **context, code=code, server_says=text)
+        return errors.SourceError(
+            "the server cannot send its log", **context, code=code, server_says=text
+        )
     if code in _CODES:
         kind, meaning = _CODES[code]
         return kind(meaning, **context, code=code, server_says=text)

@@ -1,53 +1,122 @@
-"""SQL queries to a server: its identity, the end of its log, whether a position is still valid.
+"""SQL queries to a server: its version and load, the end of its log, whether a position is valid.
 
-They take any open PyMySQL connection, of MySQL 5.7 and later or MariaDB 10.6 and later, and change
-nothing on the server.
+They take any open PyMySQL connection, of MySQL 5.7 and later or MariaDB 10.6 and later.
 
-Source: MySQL 9.7 reference manual, 15.7.7 SHOW statements and 19.1.3.8 GTID functions; MariaDB
-documentation, BINLOG_GTID_POS.
+Source: MySQL 9.7 reference manual, 15.7.7 SHOW statements, 19.1.3.8 GTID functions; MariaDB
+documentation, BINLOG_GTID_POS, SHOW REPLICA STATUS.
 """
 
 from __future__ import annotations
 
+import math
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
+from airflow_provider_binlog import errors
 from airflow_provider_binlog.binlog.gtid_set import MariadbGtidPosition, missing_gtids
 from airflow_provider_binlog.binlog.header import ROWS, EventType, show_name
-from airflow_provider_binlog.errors import (
-    AccessDeniedError,
-    ForeignPositionError,
-    PositionPurgedError,
-    ServerSetupError,
-    SourceError,
-)
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position, SourceIdentity
-from airflow_provider_binlog.transport.server.driver import LOG_IS_OFF, Row, driver_errors, query
-from airflow_provider_binlog.transport.server.status import (
-    ServerVersion,
-    global_variables,
-    server_version,
+from airflow_provider_binlog.transport.server import driver
+from airflow_provider_binlog.transport.server.driver import Connection, Row, driver_errors, query
+
+
+class ServerVersion(NamedTuple):
+    """The flavor and version of a server.
+
+    Attributes:
+        flavor: MySQL's family or MariaDB's.
+        version: The numbers at the front of the version: `(9, 7, 4)`.
+        text: The version in full, as `SELECT VERSION()` prints it.
+    """
+
+    flavor: Flavor
+    version: tuple[int, ...]
+    text: str
+
+    @property
+    def says_replica(self) -> bool:
+        """Whether statements say REPLICA in place of SLAVE."""
+        return self.flavor is Flavor.MYSQL and self.version >= (8, 0, 22)
+
+
+@driver_errors()
+def server_version(connection: Connection) -> ServerVersion:
+    """Return the server's flavor and version."""
+    return parse_version(str(query(connection, "SELECT VERSION() AS version")[0]["version"]))
+
+
+def parse_version(text: str) -> ServerVersion:
+    """Return the flavor and version in the text of `SELECT VERSION()`.
+
+    `8.0.mysql_aurora.3.08.0` counts as the MySQL version it stands for. The prefix `5.5.5-`, which
+    MariaDB adds for old replicas and proxies pass on, does not count.
+    """
+    flavor = Flavor.MARIADB if "mariadb" in text.lower() else Flavor.MYSQL
+    front = text.removeprefix("5.5.5-") if flavor is Flavor.MARIADB else text
+    numbers = re.match(r"\d+(?:\.\d+)*", front, re.ASCII)
+    version = tuple(map(int, numbers[0].split("."))) if numbers else ()
+    return ServerVersion(flavor, version, text)
+
+
+GLOBAL_VARIABLES = (
+    *("binlog_storage_engine", "binlog_format", "binlog_row_image", "binlog_row_metadata"),
+    *("binlog_row_value_options", "binlog_checksum", "gtid_mode", "gtid_domain_id"),
+    *("log_bin", "log_bin_basename", "log_replica_updates", "log_slave_updates"),
+    *("lower_case_table_names", "server_id", "server_uid", "server_uuid"),
+    *("time_zone", "version", "wsrep_on"),
 )
-
-if TYPE_CHECKING:
-    import pymysql
-
-    Connection = pymysql.Connection[Any]
+"""The global variables that capture reads."""
 
 
-_SHOW_REPLICAS_SINCE = 8, 0, 22
-_BEGIN_AGAIN = "take new snapshots of the tables, and capture under a new source name"
+@driver_errors()
+def global_variables(connection: Connection) -> dict[str, str]:
+    """Return `GLOBAL_VARIABLES` by name, without those that the server does not have."""
+    marks = ", ".join(["%s"] * len(GLOBAL_VARIABLES))
+    rows = query(
+        connection, f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({marks})", *GLOBAL_VARIABLES
+    )
+    return {str(row["Variable_name"]).lower(): str(row["Value"]) for row in rows}
 
 
-_ENCRYPTION_HEADER_SIZE = 512
-"""Bytes before the log in a file that MySQL encrypts; no position counts them."""
+@driver_errors()
+def global_status(connection: Connection, *names: str) -> dict[str, int]:
+    """Return counters of SHOW GLOBAL STATUS by lower-case name, without those that are missing."""
+    marks = ", ".join(["%s"] * len(names))
+    rows = query(connection, f"SHOW GLOBAL STATUS WHERE Variable_name IN ({marks})", *names)
+    return {str(row["Variable_name"]).lower(): int(row["Value"]) for row in rows}
 
 
-class BinaryLog(NamedTuple):
-    """One file of the server's log, and its size in bytes, as positions count them."""
+@driver_errors()
+def threads_running(connection: Connection) -> int:
+    """Return how many threads are not asleep, that of this connection among them."""
+    return global_status(connection, "Threads_running")["threads_running"]
 
-    file: str
-    size: int
+
+@driver_errors()
+def replica_status(connection: Connection) -> list[Row]:
+    """Return the state of a replica, a row for each of its channels; none if it is no replica.
+
+    Raises:
+        AccessDeniedError: The account may not read it.
+    """
+    of = server_version(connection)
+    if of.flavor is Flavor.MARIADB:
+        return query(connection, "SHOW ALL SLAVES STATUS")
+    return query(connection, f"SHOW {'REPLICA' if of.says_replica else 'SLAVE'} STATUS")
+
+
+@driver_errors()
+def replica_lag(connection: Connection) -> float | None:
+    """Return the greatest lag among a replica's channels, in seconds; None if it is no replica.
+
+    It is infinite where replication is stopped. Raises as `replica_status`.
+    """
+    lags = []
+    for row in replica_status(connection):
+        # The rest of the column's name is the version's.
+        lag = next(value for name, value in row.items() if name.lower().startswith("seconds_"))
+        lags.append(math.inf if lag is None else float(lag))
+    return max(lags, default=None)
 
 
 @driver_errors()
@@ -61,7 +130,7 @@ def identify(connection: Connection) -> SourceIdentity:
     values = global_variables(connection)
     base = values.get("log_bin_basename", "")
     if not base:
-        raise ServerSetupError(LOG_IS_OFF)
+        raise errors.ServerSetupError(driver.LOG_IS_OFF)
     # Older MariaDB servers have no uid of their own.
     fallback = f"server_id={values.get('server_id')}"
     name = values.get("server_uuid" if flavor is Flavor.MYSQL else "server_uid") or fallback
@@ -72,11 +141,8 @@ def identify(connection: Connection) -> SourceIdentity:
 def log_end(connection: Connection) -> Position:
     """Return where the server's log ends now: always a boundary between transactions.
 
-    Its `gtid` is None: what MySQL reports in the same row is not of the same moment.
-
-    Raises:
-        AccessDeniedError: The account lacks REPLICATION CLIENT (MariaDB: BINLOG MONITOR).
-        ServerSetupError: The server writes no binary log.
+    Its `gtid` is None: what MySQL reports in the same row is not of the same moment. Raises as
+    `log_status`.
     """
     status = log_status(connection)
     return Position(str(status["File"]), int(status["Position"]))
@@ -87,40 +153,44 @@ def log_status(connection: Connection) -> Row:
     """Return what the server says of its log: `File`, `Position`, `Binlog_Do_DB` and others.
 
     Raises:
-        AccessDeniedError, ServerSetupError: As `log_end`.
+        AccessDeniedError: The account lacks REPLICATION CLIENT (MariaDB: BINLOG MONITOR).
+        ServerSetupError: The server writes no binary log.
     """
-    rows = query(connection, _status_statement(server_version(connection)))
+    of = server_version(connection)
+    # MySQL 8.2 brought the new words, 8.4 took the old ones away; MariaDB has kept the old ones.
+    renamed = of.flavor is Flavor.MYSQL and of.version >= (8, 2)
+    rows = query(connection, f"SHOW {'BINARY LOG' if renamed else 'MASTER'} STATUS")
     if not rows:
-        raise ServerSetupError(LOG_IS_OFF)
+        raise errors.ServerSetupError(driver.LOG_IS_OFF)
     return rows[0]
+
+
+class BinaryLog(NamedTuple):
+    """One file of the server's log, and its size in bytes, as positions count them."""
+
+    file: str
+    size: int
+
+
+_ENCRYPTION_HEADER_SIZE = 512
+"""Bytes before the log in a file that MySQL encrypts; no position counts them."""
 
 
 @driver_errors()
 def binary_logs(connection: Connection) -> list[BinaryLog]:
-    """Return the files of the log that the server still has, oldest first.
-
-    Raises:
-        AccessDeniedError: The account lacks REPLICATION CLIENT (MariaDB: BINLOG MONITOR).
-        ServerSetupError: The server writes no binary log.
-    """
-    return [
-        BinaryLog(str(row["Log_name"]), int(row["File_size"]) - _header_size(row))
-        for row in query(connection, "SHOW BINARY LOGS")
-    ]
-
-
-def _header_size(file: Row) -> int:
-    is_empty = not int(file["File_size"])
-    return 0 if is_empty or file.get("Encrypted") != "Yes" else _ENCRYPTION_HEADER_SIZE
+    """Return the files that the server still has, oldest first; raises as `log_status`."""
+    logs = []
+    for row in query(connection, "SHOW BINARY LOGS"):
+        size = int(row["File_size"])
+        is_encrypted = size and row.get("Encrypted") == "Yes"
+        uncounted = _ENCRYPTION_HEADER_SIZE if is_encrypted else 0
+        logs.append(BinaryLog(str(row["Log_name"]), size - uncounted))
+    return logs
 
 
 @driver_errors()
 def bytes_between(connection: Connection, start: Position, stop: Position) -> int:
-    """Return how many bytes of log lie between two positions, by the sizes the files have now.
-
-    Raises:
-        AccessDeniedError, ServerSetupError: As `binary_logs`.
-    """
+    """Return how many bytes of log lie between two positions, by the sizes the files have now."""
     files = (
         log.size
         for log in binary_logs(connection)
@@ -131,25 +201,8 @@ def bytes_between(connection: Connection, start: Position, stop: Position) -> in
 
 @driver_errors()
 def first_position(connection: Connection) -> Position:
-    """Return where the oldest file that the server still has begins.
-
-    Raises:
-        AccessDeniedError, ServerSetupError: As `binary_logs`.
-    """
+    """Return where the oldest file that the server still has begins."""
     return Position(binary_logs(connection)[0].file, FIRST_OFFSET)
-
-
-def server_ids(connection: Connection) -> set[int]:
-    """Return the ids of the server and of its replicas, as far as the account may see them."""
-    ids = {int(query(connection, "SELECT @@GLOBAL.server_id AS id")[0]["id"])}
-    of = server_version(connection)
-    # MariaDB has the older name alone, MySQL 8.4 the newer one; the id is the first column of both.
-    new = of.flavor is Flavor.MYSQL and of.version >= _SHOW_REPLICAS_SINCE
-    try:
-        rows = query(connection, "SHOW REPLICAS" if new else "SHOW SLAVE HOSTS")
-    except AccessDeniedError:
-        return ids
-    return ids | {int(next(iter(row.values()))) for row in rows}
 
 
 @driver_errors()
@@ -160,17 +213,17 @@ def gtid_executed(connection: Connection) -> str:
     """
     flavor = server_version(connection).flavor
     variable = "gtid_executed" if flavor is Flavor.MYSQL else "gtid_binlog_pos"
-    return _gtids(connection, variable)
+    return _gtids(connection, f"SELECT @@GLOBAL.{variable} AS gtids") or ""
 
 
-def _gtids(connection: Connection, variable: str) -> str:
-    value = query(connection, f"SELECT @@GLOBAL.{variable} AS gtids")[0]["gtids"]
-    return re.sub(r"\s", "", value or "")
+def _gtids(connection: Connection, statement: str, *arguments: object) -> str | None:
+    value = query(connection, statement, *arguments)[0]["gtids"]
+    return None if value is None else re.sub(r"\s", "", value)
 
 
 @driver_errors()
 def gtid_at(connection: Connection, position: Position) -> str | None:
-    """Return the GTIDs executed before a position; None if the server cannot say.
+    """Return the last GTID of each domain before a position; None if the server cannot say.
 
     Only MariaDB can. The answer is None, too, if no event begins at the position. It reads the file
     up to there.
@@ -178,25 +231,19 @@ def gtid_at(connection: Connection, position: Position) -> str | None:
     if server_version(connection).flavor is not Flavor.MARIADB:
         return None
     statement = "SELECT BINLOG_GTID_POS(%s, %s) AS gtids"
-    value = query(connection, statement, position.file, position.offset)[0]["gtids"]
-    return None if value is None else re.sub(r"\s", "", value)
+    return _gtids(connection, statement, position.file, position.offset)
 
 
 @driver_errors()
-def check_position(connection: Connection, identity: SourceIdentity, position: Position) -> None:
-    """Refuse a position that this server did not issue, or from which it cannot send any more.
-
-    Asked before anything is read or staged. `identity` is that of the server that issued it.
+def check_position(connection: Connection, position: Position) -> None:
+    """Refuse a position that is not in the server's log, or from which it cannot send any more.
 
     Raises:
-        ForeignPositionError: Another server issued the position, or this one before its log was
-            reset.
+        ForeignPositionError: The position was issued before the log was reset, or by no server.
         PositionPurgedError: The server has deleted the file.
     """
-    here = identify(connection)
-    _check_identity(here, identity, position)
     _check_file(binary_logs(connection), position)
-    if here.flavor is Flavor.MARIADB:
+    if server_version(connection).flavor is Flavor.MARIADB:
         _check_mariadb_history(connection, position)
     else:
         _check_mysql_history(connection, position)
@@ -213,16 +260,18 @@ def check_gtids(connection: Connection, gtids: str) -> None:
     """
     flavor = server_version(connection).flavor
     if unknown := missing_gtids(flavor, gtids, gtid_executed(connection)):
-        raise ForeignPositionError(
+        raise errors.ForeignPositionError(
             "the server's log lacks transactions of the GTID set: it is another history, or a "
             "replica that has not caught up, or one that does not log what it applies",
             gtids=gtids,
             unknown=unknown,
         )
-    is_mysql = flavor is Flavor.MYSQL
-    oldest = _gtids(connection, "gtid_purged") if is_mysql else _oldest_list(connection)
+    if flavor is Flavor.MYSQL:
+        oldest = _gtids(connection, "SELECT @@GLOBAL.gtid_purged AS gtids") or ""
+    else:
+        oldest = _oldest_list(connection)
     if purged := missing_gtids(flavor, oldest, gtids):
-        raise PositionPurgedError(
+        raise errors.PositionPurgedError(
             "the server has purged transactions that are not in the GTID set: changes are lost, "
             "take a new snapshot",
             gtids=gtids,
@@ -231,7 +280,7 @@ def check_gtids(connection: Connection, gtids: str) -> None:
 
 
 def _oldest_list(connection: Connection) -> str:
-    """Return where every domain of a MariaDB stood when its oldest file began."""
+    """Return the last GTID of each domain before a MariaDB server's oldest file."""
     oldest = binary_logs(connection)[0].file
     for event in query(connection, "SHOW BINLOG EVENTS IN %s LIMIT 3", oldest):
         if event["Event_type"] == "Gtid_list":
@@ -240,21 +289,7 @@ def _oldest_list(connection: Connection) -> str:
     return ""
 
 
-def _check_identity(here: SourceIdentity, identity: SourceIdentity, position: Position) -> None:
-    if here.log_name != identity.log_name and here.server == identity.server:
-        raise ForeignPositionError(
-            "the server's log got another name since the position was issued",
-            position=position,
-            log_name=here.log_name,
-            issued_for=identity.log_name,
-        )
-    if here != identity:
-        raise ForeignPositionError(
-            "the position was issued by another server",
-            position=position,
-            issued_by=identity,
-            this_is=here,
-        )
+_BEGIN_AGAIN = "take new snapshots of the tables, and capture under a new source name"
 
 
 def _check_file(logs: list[BinaryLog], position: Position) -> None:
@@ -262,30 +297,39 @@ def _check_file(logs: list[BinaryLog], position: Position) -> None:
     oldest, newest = Position(logs[0].file, FIRST_OFFSET), Position(logs[-1].file, logs[-1].size)
     if position.file not in sizes:
         if position.coordinates > newest.coordinates:
-            raise ForeignPositionError(
+            raise errors.ForeignPositionError(
                 "the position is after the end of the log: "
                 f"the log was reset, or the server restored; {_BEGIN_AGAIN}",
                 position=position,
                 log_end=newest,
             )
-        raise PositionPurgedError(
+        raise errors.PositionPurgedError(
             "the server has purged its log at this position: changes are lost, take a new snapshot",
             position=position,
             oldest=oldest,
         )
     if not sizes[position.file]:
-        raise PositionPurgedError(
+        raise errors.PositionPurgedError(
             "the server lists the file of the position, and cannot read it: it was damaged, or "
             "removed from the server's disk; put it back, or take a new snapshot",
             position=position,
         )
     if position.offset > sizes[position.file]:
-        raise ForeignPositionError(
+        raise errors.ForeignPositionError(
             "the position is after the end of its file: "
             f"the log was reset, or the server restored; {_BEGIN_AGAIN}",
             position=position,
             file_size=sizes[position.file],
         )
+
+
+_GTID_NEXT = re.compile(r"GTID_NEXT\s*=\s*'([0-9a-fA-F-]{36}:[^']+)'")
+
+# What may stand at a boundary is left open, it grows by version.
+_INSIDE_TYPES = {EventType.QUERY, EventType.ROWS_QUERY, EventType.TABLE_MAP, EventType.XID}
+_INSIDE_TYPES |= {EventType.TRANSACTION_PAYLOAD, EventType.XA_PREPARE}
+_INSIDE_A_TRANSACTION = frozenset(map(show_name, ROWS | _INSIDE_TYPES))
+"""As SHOW BINLOG EVENTS names them."""
 
 
 def _check_mysql_history(connection: Connection, position: Position) -> None:
@@ -297,14 +341,13 @@ def _check_mysql_history(connection: Connection, position: Position) -> None:
     holds transactions that never were in this log.
     """
     if position.gtid:
-        statement = "SELECT GTID_SUBTRACT(%s, @@GLOBAL.gtid_executed) AS unknown"
-        unknown = query(connection, statement, position.gtid)[0]["unknown"]
-        if unknown:
-            raise ForeignPositionError(
+        statement = "SELECT GTID_SUBTRACT(%s, @@GLOBAL.gtid_executed) AS gtids"
+        if unknown := _gtids(connection, statement, position.gtid):
+            raise errors.ForeignPositionError(
                 "the server has not executed everything before the position: "
                 f"its log was reset, or it was restored from a backup; {_BEGIN_AGAIN}",
                 position=position,
-                unknown=re.sub(r"\s", "", unknown),
+                unknown=unknown,
             )
     events = _following_events(connection, position)
     if events and events[0]["Event_type"] in _INSIDE_A_TRANSACTION:
@@ -315,7 +358,7 @@ def _check_mysql_history(connection: Connection, position: Position) -> None:
     if before and gtid:
         statement = "SELECT GTID_SUBSET(%s, %s) AS known"
         if query(connection, statement, gtid[1], before)[0]["known"]:
-            raise ForeignPositionError(
+            raise errors.ForeignPositionError(
                 "the transaction at the position counts as one before it: the log was reset; "
                 f"{_BEGIN_AGAIN}",
                 position=position,
@@ -330,7 +373,7 @@ def _check_mariadb_history(connection: Connection, position: Position) -> None:
         raise _not_a_boundary(position, "inside an event")
     before = MariadbGtidPosition.parse(position.logged_gtid or "")
     if not before.agrees_with(MariadbGtidPosition.parse(logged)):
-        raise ForeignPositionError(
+        raise errors.ForeignPositionError(
             "other transactions precede this position than when it was issued: the log was reset; "
             f"{_BEGIN_AGAIN}",
             position=position,
@@ -339,23 +382,7 @@ def _check_mariadb_history(connection: Connection, position: Position) -> None:
         )
 
 
-_GTID_NEXT = re.compile(r"GTID_NEXT\s*=\s*'([0-9a-fA-F-]{36}:[^']+)'")
-
-# As SHOW BINLOG EVENTS names them; what may stand at a boundary is left open, it grows by version.
-_INSIDE_A_TRANSACTION = frozenset(
-    map(
-        show_name,
-        ROWS
-        | {
-            EventType.QUERY,
-            EventType.ROWS_QUERY,
-            EventType.TABLE_MAP,
-            EventType.TRANSACTION_PAYLOAD,
-            EventType.XA_PREPARE,
-            EventType.XID,
-        },
-    )
-)
+_ERROR_WHEN_EXECUTING_COMMAND = 1220
 
 
 def _following_events(connection: Connection, position: Position) -> list[Row]:
@@ -370,25 +397,15 @@ def _following_events(connection: Connection, position: Position) -> list[Row]:
     statement = f"SHOW BINLOG EVENTS IN %s FROM {position.offset:d} LIMIT 3"
     try:
         return query(connection, statement, position.file)
-    except SourceError as error:
+    except errors.SourceError as error:
         if error.context.get("code") != _ERROR_WHEN_EXECUTING_COMMAND:
             raise
         raise _not_a_boundary(position, str(error.args[0])) from error
 
 
-_ERROR_WHEN_EXECUTING_COMMAND = 1220
-
-
-def _not_a_boundary(position: Position, found: str) -> ForeignPositionError:
-    return ForeignPositionError(
+def _not_a_boundary(position: Position, found: str) -> errors.ForeignPositionError:
+    return errors.ForeignPositionError(
         "no transaction begins at the position: the log was reset, or the position is mistyped",
         position=position,
         found=found,
     )
-
-
-def _status_statement(of: ServerVersion) -> str:
-    # MySQL 8.2 brought the new words and 8.4 took the old ones away; MariaDB has kept the old ones.
-    if of.flavor is Flavor.MYSQL and of.version >= (8, 2):
-        return "SHOW BINARY LOG STATUS"
-    return "SHOW MASTER STATUS"

@@ -1,38 +1,32 @@
 """The rows of a SELECT in the binary protocol, in blocks of a few megabytes, where they were read.
 
 A statement is prepared and executed without parameters: then integers and floats come as their
-bytes, and dates in parts, so that nothing is lost in a text and nothing has to be parsed. Each row
-is a packet of its own:
+bytes, and dates in parts, so that nothing is lost in a text. Each row is a packet of its own:
 
     | 3 length of what follows the sequence number | 1 sequence number | 1 (0) | row |
 
-The packets are framed here, and the rows stay undecoded. A row of 16 MiB or more comes in several
-packets, and is joined into a block of its own.
+A row of 16 MiB or more comes in several packets, and is joined into a block of its own.
 
-Source: MySQL Internals, "Binary Protocol Resultset", "COM_STMT_PREPARE Response" and "MySQL
-Packets"; mysql-server, sql/protocol_classic.cc; mariadb, sql/protocol.cc and sql/sql_prepare.cc.
+Source: MySQL Internals, "Binary Protocol Resultset", "COM_STMT_PREPARE Response", "MySQL Packets".
 """
 
 from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from pymysql.protocol import FieldDescriptorPacket, MysqlPacket
 
 from airflow_provider_binlog.errors import FormatError
 from airflow_provider_binlog.transport.block_stream import Pace, receiver
-from airflow_provider_binlog.transport.server.driver import driver_errors
+from airflow_provider_binlog.transport.server.driver import Connection, driver_errors
 from airflow_provider_binlog.transport.server.errors import from_reply, parse_reply
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    import pymysql
 
 BLOCK_BYTES = 4 << 20
 """As many bytes are framed together, or one row."""
@@ -57,19 +51,6 @@ _FRONT = struct.Struct("<IB")  # a length and a sequence number, and what the pa
 
 
 @dataclass(frozen=True)
-class ResultColumn:
-    """A column of a result set, as the server describes it.
-
-    Attributes:
-        name: Its alias, or else its name.
-        type: The code of its type in the protocol.
-    """
-
-    name: str
-    type: int
-
-
-@dataclass(frozen=True)
 class RowBlock:
     """Some rows.
 
@@ -87,23 +68,22 @@ class RowBlock:
         return len(self.start)
 
 
-@dataclass(frozen=True)
-class ResultRows:
+class ResultRows(NamedTuple):
     """The answer to a statement.
 
     Attributes:
-        columns: In the order of the statement.
+        types: The code of each column's type in the protocol.
         blocks: The rows; taken once. An error of the server in the middle of them is raised where
             it comes.
     """
 
-    columns: tuple[ResultColumn, ...]
+    types: tuple[int, ...]
     blocks: Iterator[RowBlock]
 
 
 @contextmanager
 def select_rows(
-    connection: pymysql.Connection[Any], statement: str, *, block_bytes: int = BLOCK_BYTES
+    connection: Connection, statement: str, *, block_bytes: int = BLOCK_BYTES
 ) -> Iterator[ResultRows]:
     """Execute a SELECT, and read its rows while the context is open.
 
@@ -119,13 +99,13 @@ def select_rows(
     try:
         with driver_errors():
             statement_id, count = wire.prepare(statement)
-            columns = wire.execute(statement_id, count)
-        reader = _RowReader(wire, block_bytes)
-        yield ResultRows(columns, reader.blocks())
+            types = wire.execute(statement_id, count)
+            reader = wire.read_rows(block_bytes)
+        yield ResultRows(types, reader.blocks())
         finished = reader.finished
         if finished:
             with driver_errors():
-                wire.close_statement(statement_id)
+                wire.send(_COM_STMT_CLOSE, struct.pack("<I", statement_id))  # no answer
     finally:
         if not finished:
             wire.cut()
@@ -134,99 +114,77 @@ def select_rows(
 class _Wire:
     """A PyMySQL connection below its cursors."""
 
-    def __init__(self, connection: pymysql.Connection[Any]) -> None:
+    def __init__(self, connection: Connection) -> None:
         self._connection: Any = connection
-        self._ahead = b""
-        self._receive: Callable[[memoryview], int]  # set where the rows begin
 
     def prepare(self, statement: str) -> tuple[int, int]:
         """Return the statement's id, and how many columns its rows have."""
-        self._send(_COM_STMT_PREPARE, statement.encode("utf-8"))
-        reply = self._packet()
-        if len(reply) < 9 or reply[0] != 0:
+        self.send(_COM_STMT_PREPARE, statement.encode("utf-8"))
+        status, statement_id, columns, parameters = self._packet().read_struct("<BIHH")
+        if status:
             raise FormatError("not the answer to a statement that is prepared")
-        statement_id, columns, parameters = struct.unpack_from("<IHH", reply, 1)
         for count in (parameters, columns):
             if count:
-                self._skip(count)
+                self._read_columns(count)
         if not columns or parameters:
             raise FormatError("not a statement that returns rows and takes no parameters")
         return statement_id, columns
 
-    def execute(self, statement_id: int, count: int) -> tuple[ResultColumn, ...]:
-        """Return the columns of the rows that come next."""
+    def execute(self, statement_id: int, count: int) -> tuple[int, ...]:
+        """Return the types of the columns of the rows that come next."""
         no_cursor, iterations = 0, 1
-        request = struct.pack("<IBI", statement_id, no_cursor, iterations)
-        self._send(_COM_STMT_EXECUTE, request)
-        if (sent := _lenenc(self._packet(), 0)[0]) != count:
+        self.send(_COM_STMT_EXECUTE, struct.pack("<IBI", statement_id, no_cursor, iterations))
+        if self._packet().read_length_encoded_integer() != count:
             raise FormatError("a statement returns other columns than when it was prepared")
-        columns = tuple(_read_column(self._packet()) for _ in range(sent))
-        self._end_of_columns()
+        return self._read_columns(count)
+
+    def read_rows(self, block_bytes: int) -> _RowReader:
+        """Return what reads the rows: what PyMySQL has read ahead, then what the socket has."""
         # A deadline of PyMySQL's may have left the socket less.
         seconds = self._connection._read_timeout  # noqa: SLF001
         self._connection._sock.settimeout(seconds)  # noqa: SLF001
         self._connection._current_timeout = seconds  # noqa: SLF001
         # At least the packet that ends the rows comes now: this waits for nothing else.
         file = self._connection._rfile  # noqa: SLF001
-        self._ahead = file.read(len(file.peek()))
+        ahead = memoryview(file.read(len(file.peek())))
         pace = Pace(math.inf if seconds is None else seconds)
         ended = "the connection ended before the rows of a SELECT"
-        self._receive = receiver(file.raw.readinto, pace, ended=ended)
-        return columns
+        return _RowReader(receiver(file.raw.readinto, pace, ended=ended), ahead, block_bytes)
 
-    def close_statement(self, statement_id: int) -> None:
-        """Let the server forget the statement; it does not answer."""
-        self._send(_COM_STMT_CLOSE, struct.pack("<I", statement_id))
-
-    def receive(self, buffer: memoryview) -> int:
-        """Fill the front of a buffer with what came, at least one byte; return how many.
-
-        What PyMySQL has read ahead comes first; then, past its buffer, what the socket has, be it
-        plain or TLS.
-        """
-        if self._ahead:
-            count = min(len(self._ahead), len(buffer))
-            buffer[:count], self._ahead = self._ahead[:count], self._ahead[count:]
-            return count
-        return self._receive(buffer)
+    def send(self, command: int, request: bytes) -> None:
+        self._connection._execute_command(command, request)  # noqa: SLF001
 
     def cut(self) -> None:
         """Close the socket without a farewell: the server may be in the middle of sending."""
         self._connection._force_close()  # noqa: SLF001
 
-    def _skip(self, count: int) -> None:
-        for _ in range(count):
-            self._packet()
-        self._end_of_columns()
-
-    def _end_of_columns(self) -> None:
+    def _read_columns(self, count: int) -> tuple[int, ...]:
+        types = tuple(self._packet(FieldDescriptorPacket).type_code for _ in range(count))
         # PyMySQL never sets CLIENT_DEPRECATE_EOF, so that the end is always marked.
-        if self._packet()[:1] != bytes((_EOF,)):
+        if self._packet().get_all_data()[:1] != bytes((_EOF,)):
             raise FormatError("a result set has more columns than it declares")
+        return types
 
-    def _send(self, command: int, request: bytes) -> None:
-        self._connection._execute_command(command, request)  # noqa: SLF001
-
-    def _packet(self) -> bytes:
-        return bytes(self._connection._read_packet().get_all_data())  # noqa: SLF001
+    def _packet(self, kind: type[MysqlPacket] = MysqlPacket) -> Any:
+        return self._connection._read_packet(kind)  # noqa: SLF001
 
 
 class _RowReader:
-    """Frames the packets of rows, up to the one that ends them."""
-
-    def __init__(self, wire: _Wire, block_bytes: int) -> None:
+    def __init__(
+        self, receive: Callable[[memoryview], int], ahead: memoryview, block_bytes: int
+    ) -> None:
         self.finished = False
-        self._wire = wire
+        self._receive = receive
         self._block_bytes = block_bytes
         self._sequence: int | None = None
-        self._rest = memoryview(b"")
+        self._rest = ahead
         self._failure: bytes | None = None
 
     def blocks(self) -> Iterator[RowBlock]:
         """Yield the rows; raise what the server sends in their place."""
         wanted = self._block_bytes
         while not self.finished:
-            block, wanted = self._read_block(max(self._block_bytes, wanted))
+            block, wanted = self._read_block(max(self._block_bytes, wanted, len(self._rest)))
             if len(block):
                 yield block
             if self._failure is not None:
@@ -244,7 +202,7 @@ class _RowReader:
         starts: list[int] = []
         at, wanted = self._frame(view, 0, filled, starts)
         while wanted and filled < capacity:
-            filled += self._wire.receive(view[filled:])
+            filled += self._receive(view[filled:])
             at, wanted = self._frame(view, at, filled, starts)
         self._rest = view[at:filled]
         return self._checked(data, starts, at), wanted
@@ -292,7 +250,6 @@ class _RowReader:
         return RowBlock(data, begin + _FRONT.size, stop)
 
     def _read_long(self) -> RowBlock:
-        """Read a row that comes in several packets."""
         parts: list[bytes] = []
         size = _LENGTH_MAX
         while size == _LENGTH_MAX:
@@ -317,31 +274,5 @@ class _RowReader:
         view[:filled] = self._rest[:filled]
         self._rest = self._rest[filled:]
         while filled < size:
-            filled += self._wire.receive(view[filled:])
+            filled += self._receive(view[filled:])
         return bytes(taken)
-
-
-def _read_column(packet: bytes) -> ResultColumn:
-    """Read a column's description: catalog, database, table, its name, the column, its name ...
-
-    Source: MySQL Internals, "Protocol::ColumnDefinition41".
-    """
-    at, texts = 0, []
-    try:
-        for _ in range(6):
-            size, at = _lenenc(packet, at)
-            texts.append(packet[at : at + size])
-            at += size
-        # MariaDB puts extended metadata before the fixed fields only if the client wants it.
-        _, at = _lenenc(packet, at)
-        return ResultColumn(texts[4].decode(errors="replace"), packet[at + 6])
-    except IndexError as error:
-        raise FormatError("the description of a column ends early") from error
-
-
-def _lenenc(packet: bytes, at: int) -> tuple[int, int]:
-    """Return the length-encoded integer at an offset, and where it ends."""
-    width = {0xFC: 2, 0xFD: 3, 0xFE: 8}.get(packet[at])
-    if width is None:
-        return packet[at], at + 1
-    return int.from_bytes(packet[at + 1 : at + 1 + width], "little"), at + 1 + width

@@ -1,36 +1,20 @@
 """Check the setup of a server for capture, its log filters included; name what corrects it.
 
-Source: MySQL 9.7 reference manual, 19.1.6.4 Binary Logging Options and Variables, 19.2.5.1
-Evaluation of Database-Level Replication and Binary Logging Options, 8.2.2 Privileges Provided by
-MySQL; MariaDB documentation, GRANT, Replication and Binary Log System Variables, Replication
-Filters.
+Source: MySQL 9.7 reference manual, 19.1.6.4, 19.2.5.1 Evaluation of Database-Level Replication and
+Binary Logging Options, 8.2.2 Privileges; MariaDB documentation, GRANT, Replication Filters.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection
 
 from airflow_provider_binlog.errors import AccessDeniedError, ServerSetupError
 from airflow_provider_binlog.names import quote_identifier
 from airflow_provider_binlog.position import Flavor
-from airflow_provider_binlog.transport.server.driver import LOG_IS_OFF, driver_errors, query
+from airflow_provider_binlog.transport.server import driver, queries
+from airflow_provider_binlog.transport.server.driver import Connection, driver_errors, query
 from airflow_provider_binlog.transport.server.information_schema import list_tables
-from airflow_provider_binlog.transport.server.queries import log_status
-from airflow_provider_binlog.transport.server.status import (
-    ServerVersion,
-    global_variables,
-    replica_status,
-    server_version,
-)
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
-
-    import pymysql
-
-    Connection = pymysql.Connection[Any]
 
 
 @driver_errors()
@@ -43,8 +27,8 @@ def check_setup(connection: Connection) -> None:
         ServerSetupError: A variable is not as it must be; the text has the statement that sets it.
         AccessDeniedError: Only privileges are missing; the text has the GRANT.
     """
-    asked = server_version(connection)
-    wrong = setting_problems(asked, global_variables(connection))
+    asked = queries.server_version(connection)
+    wrong = setting_problems(asked, queries.global_variables(connection))
     missing = _privilege_problems(connection, asked)
     if problem := find_replica_problem(connection):
         wrong.append(f"{problem}.")
@@ -55,11 +39,11 @@ def check_setup(connection: Connection) -> None:
     raise kind(f"this server cannot be captured yet: {' '.join(numbered)}", server=asked.text)
 
 
-def setting_problems(of: ServerVersion, values: dict[str, str]) -> list[str]:
+def setting_problems(of: queries.ServerVersion, values: dict[str, str]) -> list[str]:
     """Return a sentence for each variable that is not as it must be, with what sets it."""
     problems = []
     if values.get("log_bin", "OFF").upper() not in {"ON", "1"}:
-        problems.append(f"{LOG_IS_OFF}.")
+        problems.append(f"{driver.LOG_IS_OFF}.")
     if values.get("server_id", "0") == "0":
         problems.append(
             "server_id is 0, and the server then sends its log to nobody: "
@@ -84,7 +68,7 @@ def setting_problems(of: ServerVersion, values: dict[str, str]) -> list[str]:
     return problems
 
 
-def _privilege_problems(connection: Connection, asked: ServerVersion) -> list[str]:
+def _privilege_problems(connection: Connection, asked: queries.ServerVersion) -> list[str]:
     problems = []
     if not _may(connection, "SHOW BINARY LOGS"):
         problems.append(_lacks(connection, "REPLICATION CLIENT", "reading where the log ends"))
@@ -92,8 +76,7 @@ def _privilege_problems(connection: Connection, asked: ServerVersion) -> list[st
         may_dump = _may_dump_by_grants(connection)
     else:
         # Takes the same privilege; SHOW GRANTS would leave out what a role brings.
-        renamed = asked.version >= (8, 0, 22)
-        may_dump = _may(connection, "SHOW REPLICAS" if renamed else "SHOW SLAVE HOSTS")
+        may_dump = _may(connection, f"SHOW {'REPLICAS' if asked.says_replica else 'SLAVE HOSTS'}")
     if not may_dump:
         problems.append(_lacks(connection, "REPLICATION SLAVE", "reading the log"))
     return problems
@@ -126,27 +109,10 @@ def _lacks(connection: Connection, privilege: str, purpose: str) -> str:
     return f"the account lacks {privilege} for {purpose}: GRANT {privilege} ON *.* TO {quoted};"
 
 
-def _set(of: ServerVersion, name: str, value: str) -> str:
+def _set(of: queries.ServerVersion, name: str, value: str) -> str:
     if of.flavor is Flavor.MYSQL and of.version >= (8,):
         return f"SET PERSIST {name} = {value};"
     return f"SET GLOBAL {name} = {value}; and {name}={value} under [mysqld] in the option file."
-
-
-@dataclass(frozen=True)
-class LogFilter:
-    """The databases whose changes a server logs.
-
-    Attributes:
-        only: `binlog_do_db`: if there are any, no others.
-        ignored: `binlog_ignore_db`, which is not looked at if there are any of the first.
-    """
-
-    only: frozenset[str] = frozenset()
-    ignored: frozenset[str] = frozenset()
-
-    def leaves_out(self, database: str) -> bool:
-        """Whether changes of this database's tables are not logged."""
-        return database not in self.only if self.only else database in self.ignored
 
 
 @driver_errors()
@@ -155,42 +121,31 @@ def check_databases(
 ) -> None:
     """Refuse a server whose log leaves out databases that are captured.
 
-    Args:
-        connection: To the server.
-        captures: Whether tables of a database may be captured.
-        databases: Names to look at, besides those that the account sees.
+    `databases` are looked at besides those that the account sees.
 
     Raises:
         ServerSetupError: Names the databases; or the server is a replica that logs nothing.
     """
     if problem := find_replica_problem(connection):
         raise ServerSetupError(problem)
-    log_filter = read_filter(connection)
-    if log_filter == LogFilter():
+    status = queries.log_status(connection)
+    only, ignored = (
+        set(filter(None, str(status.get(name) or "").split(",")))
+        for name in ("Binlog_Do_DB", "Binlog_Ignore_DB")
+    )
+    if not only and not ignored:
         return
     seen = {database for database, _ in list_tables(connection)}
-    left_out = [
-        database
-        for database in sorted({*databases, *seen, *log_filter.ignored})
-        if log_filter.leaves_out(database) and captures(database)
-    ]
-    if left_out:
+    candidates = {*databases, *seen, *ignored}
+    # Where some are logged alone, the server does not look at those that it ignores.
+    left_out = candidates - only if only else candidates & ignored
+    if left_out := set(filter(captures, left_out)):
         raise ServerSetupError(
             "the server does not log changes of databases that are captured: correct binlog_do_db "
             "or binlog_ignore_db in its option file and restart it, then load their tables from "
             "new snapshots; or leave these databases out",
-            databases=", ".join(left_out),
+            databases=", ".join(sorted(left_out)),
         )
-
-
-def read_filter(connection: Connection) -> LogFilter:
-    """Return which databases a server logs."""
-    status = log_status(connection)
-    only, ignored = (
-        frozenset(filter(None, str(status.get(name) or "").split(",")))
-        for name in ("Binlog_Do_DB", "Binlog_Ignore_DB")
-    )
-    return LogFilter(only, ignored)
 
 
 @driver_errors()
@@ -199,7 +154,7 @@ def find_replica_problem(connection: Connection) -> str:
 
     A node of a Galera cluster is one, too: it applies what the other nodes write.
     """
-    values = global_variables(connection)
+    values = queries.global_variables(connection)
     names = ("log_replica_updates", "log_slave_updates")
     name = next((candidate for candidate in names if candidate in values), None)
     if name is None or values[name].upper() != "OFF":
@@ -218,8 +173,7 @@ def find_replica_problem(connection: Connection) -> str:
 
 def _is_replica(connection: Connection) -> bool:
     try:
-        return bool(replica_status(connection))
+        return bool(queries.replica_status(connection))
     except AccessDeniedError:
         # On MariaDB that takes REPLICA MONITOR; this says only whether it applies at the moment.
-        rows = query(connection, "SHOW GLOBAL STATUS WHERE Variable_name = 'Slaves_running'")
-        return any(int(row["Value"]) for row in rows)
+        return any(queries.global_status(connection, "Slaves_running").values())

@@ -1,45 +1,27 @@
 """Facts of tables: the order of rows by the key, estimated sizes, foreign keys without row events.
 
 `ON DELETE` and `ON UPDATE` with `CASCADE` or `SET NULL` change the rows that refer to another one.
-MariaDB, and MySQL before 9.6, do it inside InnoDB, and log the statement's own rows alone. Such
-keys are worth a warning, and no more: a failed query is reported as such.
+MariaDB, and MySQL before 9.6, do it inside InnoDB, and log the statement's own rows alone.
 
-Source: MySQL 9.7 reference manual, 10.3.13 Descending Indexes, 28.3.34 The INFORMATION_SCHEMA
-STATISTICS Table, 28.3.45 The INFORMATION_SCHEMA TABLES Table, 15.1.24.5 FOREIGN KEY Constraints,
-and `innodb_native_foreign_keys`; MariaDB documentation, SHOW INDEX, Information Schema TABLES
-Table, Foreign Keys; MariaDB, MDEV-32500; storage/innobase/dict/dict0dict.cc,
-dict_print_info_on_foreign_key_in_create_format.
+Source: MySQL 9.7 reference manual, 10.3.13, 28.3.45, 15.1.24.5 FOREIGN KEY Constraints; MDEV-32500.
 """
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections.abc import Callable, Collection, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 from pymysql.constants import ER
 
 from airflow_provider_binlog.errors import AccessDeniedError, BinlogError, SourceError
 from airflow_provider_binlog.position import Flavor
-from airflow_provider_binlog.transport.server.driver import driver_errors, query
-from airflow_provider_binlog.transport.server.information_schema import (
-    TableName,
-    quote_table,
-    rows_of_tables,
-)
-from airflow_provider_binlog.transport.server.status import server_version
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
-
-    import pymysql
-
-    from airflow_provider_binlog.transport.server.driver import Row
-    from airflow_provider_binlog.transport.server.status import ServerVersion
-
-    Connection = pymysql.Connection[Any]
+from airflow_provider_binlog.schema import TableName
+from airflow_provider_binlog.transport.server import information_schema
+from airflow_provider_binlog.transport.server.driver import Connection, driver_errors, query
+from airflow_provider_binlog.transport.server.queries import server_version
 
 
 class ColumnOrder(NamedTuple):
@@ -56,7 +38,7 @@ class ColumnOrder(NamedTuple):
 
 @driver_errors()
 def read_order(
-    connection: pymysql.Connection[Any], name: tuple[str, str], key: Sequence[str]
+    connection: Connection, name: TableName, key: Sequence[str]
 ) -> tuple[ColumnOrder, ...]:
     """Return how each column of a table's key orders rows."""
     rows = query(
@@ -66,40 +48,30 @@ def read_order(
         *name,
     )
     collations = {str(row["name"]): row["collation"] for row in rows}
-    descending = _directions(connection, name, key)
+    descending = [False] * len(key)
+    for index in information_schema.unique_indexes(connection, name).values():
+        if [row["Column_name"] for row in index] == list(key):
+            descending = [row["Collation"] == "D" for row in index]
+            break
     return tuple(map(ColumnOrder, (collations[column] for column in key), descending))
-
-
-def _directions(
-    connection: pymysql.Connection[Any], name: tuple[str, str], key: Sequence[str]
-) -> list[bool]:
-    """Return which columns the unique index on these columns has in descending order."""
-    indexes: dict[str, list[Row]] = defaultdict(list)
-    for row in query(connection, f"SHOW INDEX FROM {quote_table(name)}"):
-        if not int(row["Non_unique"]):
-            indexes[str(row["Key_name"])].append(row)
-    for rows in indexes.values():
-        if [row["Column_name"] for row in rows] == list(key):
-            return [row["Collation"] == "D" for row in rows]
-    return [False] * len(key)
 
 
 _ROW_BYTES = 100
 """Where the server has no estimate."""
 
 
-def row_bytes(connection: pymysql.Connection[Any], name: tuple[str, str]) -> int:
+def row_bytes(connection: Connection, name: TableName) -> int:
     """Return about how many bytes a row of a table takes, at least 1."""
     return _estimate(connection, name, "AVG_ROW_LENGTH") or _ROW_BYTES
 
 
-def data_bytes(connection: pymysql.Connection[Any], name: tuple[str, str]) -> int:
+def data_bytes(connection: Connection, name: TableName) -> int:
     """Return about how many bytes a table takes, without its indexes; 0 if nobody knows."""
     return _estimate(connection, name, "DATA_LENGTH")
 
 
 @driver_errors()
-def _estimate(connection: pymysql.Connection[Any], name: tuple[str, str], what: str) -> int:
+def _estimate(connection: Connection, name: TableName, what: str) -> int:
     of = server_version(connection)
     if of.flavor is Flavor.MYSQL and of.version >= (8,):
         # Else the estimate may be a day old.
@@ -114,19 +86,14 @@ def _estimate(connection: pymysql.Connection[Any], name: tuple[str, str], what: 
 
 
 _LOGGED_SINCE = (9, 6)
-_CHANGING = ("CASCADE", "SET NULL")
 _LOCK_WAIT_SECONDS = 5
 _NAMED_MAX = 10
 
 
 class UnloggedForeignKey(NamedTuple):
-    """A foreign key that changes rows without row events.
+    """A foreign key of a table, and how it changes the table's rows without row events.
 
-    Attributes:
-        database: Of the table whose rows are changed.
-        table: Its name.
-        name: The foreign key's.
-        rules: What it does: `ON DELETE CASCADE`, `ON DELETE SET NULL ON UPDATE CASCADE`.
+    `rules` is `ON DELETE CASCADE`, `ON DELETE SET NULL ON UPDATE CASCADE`, ...
     """
 
     database: str
@@ -167,14 +134,8 @@ def unlogged_foreign_keys(
 ) -> ForeignKeys:
     """Return the foreign keys of captured tables that change their rows without row events.
 
-    It takes SELECT on the tables. Raises no `BinlogError`: the result says that a query
-    failed.
-
-    Args:
-        connect: Opens a connection, which is closed again.
-        captured: Whether a table is captured, by database and name.
-        logged: Tables that there are, by the log. Those of them that the account may not see are
-            named.
+    It takes SELECT on the tables; those in the log that the account may not see are named. Raises
+    no `BinlogError`: the result says that a query failed.
     """
     try:
         with closing(connect()) as connection:
@@ -190,22 +151,32 @@ def _find(
     captured: Callable[[str, str], bool],
     logged: Collection[TableName],
 ) -> ForeignKeys:
-    of = server_version(connection)
-    if _are_logged(connection, of):
+    if _are_logged(connection):
         return ForeignKeys()
-    tables = {name for name in _list_tables(connection) if captured(*name)}
-    query_rules = _query_mysql if of.flavor is Flavor.MYSQL else _query_mariadb
+    query(connection, f"SET SESSION lock_wait_timeout = {_LOCK_WAIT_SECONDS}, sql_mode = ''")
+    query(connection, "SET SESSION sql_quote_show_create = ON")
+    tables = {name for name in information_schema.list_tables(connection) if captured(*name)}
     unlogged: list[UnloggedForeignKey] = []
     hidden = set(logged) - tables
-    for name, key, on_delete, on_update in query_rules(connection, tables):
-        if on_delete is None:
+    rows = query(
+        connection,
+        "SELECT DISTINCT TABLE_SCHEMA AS `database`, TABLE_NAME AS `table`"
+        " FROM information_schema.KEY_COLUMN_USAGE WHERE REFERENCED_TABLE_NAME IS NOT NULL",
+    )
+    for name in sorted(tables & {(str(row["database"]), str(row["table"])) for row in rows}):
+        definition = _definition(connection, name)
+        if not definition:
             hidden.add(name)
-        elif rules := _changing_rules(on_delete, on_update or ""):
-            unlogged.append(UnloggedForeignKey(*name, key, rules))
+        unlogged += (
+            UnloggedForeignKey(*name, key["name"].replace("``", "`"), rules)
+            for key in _FOREIGN_KEY.finditer(definition)
+            if (rules := "".join(_CHANGING_RULE.findall(key["rules"])).strip())
+        )
     return ForeignKeys(tuple(sorted(unlogged)), _why_unknown(tables, hidden))
 
 
-def _are_logged(connection: Connection, of: ServerVersion) -> bool:
+def _are_logged(connection: Connection) -> bool:
+    of = server_version(connection)
     if of.flavor is Flavor.MARIADB or of.version < _LOGGED_SINCE:
         return False
     native = query(connection, "SHOW GLOBAL VARIABLES LIKE 'innodb_native_foreign_keys'")
@@ -223,67 +194,13 @@ def _why_unknown(tables: Collection[TableName], hidden: Collection[TableName]) -
     return ""
 
 
-def _changing_rules(on_delete: str, on_update: str) -> str:
-    rules = (("ON DELETE", on_delete), ("ON UPDATE", on_update))
-    return " ".join(f"{event} {rule}" for event, rule in rules if rule in _CHANGING)
-
-
-def _list_tables(connection: Connection) -> Iterator[TableName]:
-    # These two columns alone: MariaDB opens no table for them.
-    statement = "SELECT TABLE_SCHEMA AS db, TABLE_NAME AS name FROM information_schema.TABLES"
-    return ((str(row["db"]), str(row["name"])) for row in query(connection, statement))
-
-
-# A table, one of its foreign keys, ON DELETE and ON UPDATE; None where they may not be seen.
-_Rules = tuple[TableName, str, str | None, str | None]
-
-
-def _query_mysql(connection: Connection, tables: Collection[TableName]) -> Iterator[_Rules]:
-    for database in sorted({database for database, _ in tables}):
-        for row in query(
-            connection,
-            "SELECT TABLE_NAME AS name, CONSTRAINT_NAME AS foreign_key,"
-            " DELETE_RULE AS on_delete, UPDATE_RULE AS on_update"
-            " FROM information_schema.REFERENTIAL_CONSTRAINTS WHERE CONSTRAINT_SCHEMA = %s",
-            database,
-        ):
-            if (name := (database, str(row["name"]))) in tables:
-                yield name, row["foreign_key"], row["on_delete"], row["on_update"]
-
-
-def _query_mariadb(connection: Connection, tables: Collection[TableName]) -> Iterator[_Rules]:
-    """Read the rules from the tables' definitions.
-
-    information_schema shows them only to accounts with another privilege than SELECT. It shows
-    which tables have foreign keys to every account that may read those.
-    """
-    query(connection, f"SET SESSION lock_wait_timeout = {_LOCK_WAIT_SECONDS}, sql_mode = ''")
-    query(connection, "SET SESSION sql_quote_show_create = ON")
-    rows = rows_of_tables(
-        connection,
-        tables,
-        "SELECT TABLE_SCHEMA AS `database`, TABLE_NAME AS `table`, CONSTRAINT_NAME AS foreign_key,"
-        " REFERENCED_TABLE_NAME AS other FROM information_schema.KEY_COLUMN_USAGE",
-        order="ORDINAL_POSITION",
-    )
-    keys: dict[TableName, set[str]] = defaultdict(set)
-    for row in rows:
-        if row["other"] is not None:
-            keys[row["database"], row["table"]].add(str(row["foreign_key"]))
-    for name in sorted(keys):
-        rules = {
-            match["name"].replace("``", "`"): (match["on_delete"] or "", match["on_update"] or "")
-            for match in _FOREIGN_KEY.finditer(_definition(connection, name))
-        }
-        for key in sorted(keys[name]):
-            # MariaDB does not double the backticks in the name of a foreign key.
-            yield name, key, *rules.get(key.replace("``", "`"), (None, None))
-
-
 def _definition(connection: Connection, name: TableName) -> str:
-    """Return what SHOW CREATE TABLE prints; empty if the table may not be read, or was dropped."""
+    """Return what SHOW CREATE TABLE prints; empty if the table may not be read, or was dropped.
+
+    information_schema of MariaDB shows the rules only to accounts with more than SELECT.
+    """
     try:
-        (row,) = query(connection, f"SHOW CREATE TABLE {quote_table(name)}")
+        (row,) = query(connection, f"SHOW CREATE TABLE {information_schema.quote_table(name)}")
     except AccessDeniedError:
         return ""
     except SourceError as error:
@@ -296,8 +213,8 @@ def _definition(connection: Connection, name: TableName) -> str:
 _RULE = r"(?:CASCADE|SET NULL|SET DEFAULT|NO ACTION|RESTRICT)"
 _FOREIGN_KEY = re.compile(
     r"^  CONSTRAINT `(?P<name>.*?)` FOREIGN KEY \(.*\) REFERENCES .*?\)"
-    rf"(?: ON DELETE (?P<on_delete>{_RULE}))?(?: ON UPDATE (?P<on_update>{_RULE}))?,?$",
+    rf"(?P<rules>(?: ON DELETE {_RULE})?(?: ON UPDATE {_RULE})?),?$",
     re.MULTILINE,
 )
-"""A line of SHOW CREATE TABLE. One of a name that holds a line break is not recognized: then the
-warning says that the rules of this key are not known."""
+"""A line of SHOW CREATE TABLE. One of a name that holds a line break is not recognized."""
+_CHANGING_RULE = re.compile(r" ON (?:DELETE|UPDATE) (?:CASCADE|SET NULL)")

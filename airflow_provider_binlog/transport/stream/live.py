@@ -1,7 +1,6 @@
 """A live server as a source: one connection is one replica that asks for the log.
 
-PyMySQL makes the connection, with its TLS and its ways to log in, and sends the commands. From the
-dump command on the socket is read here, in megabytes:
+From the dump command on, the socket below PyMySQL is read here, in megabytes:
 
     artificial ROTATE (file, position) | FORMAT_DESCRIPTION | events … | artificial ROTATE | …
 
@@ -9,9 +8,7 @@ The FORMAT_DESCRIPTION is an event of the log where the stream begins with the f
 where it begins inside it; so is the START_ENCRYPTION that follows it in a file that MariaDB
 encrypts, and sends in clear. Heartbeats and artificial events are in no file.
 
-Source: MySQL Internals, "Replication Protocol"; mysql-server, sql/rpl_source.cc;
-sql/rpl_binlog_sender.cc, Binlog_sender::send_binlog, send_format_description_event; mariadb,
-sql/sql_repl.cc, send_format_descriptor_event.
+Source: mysql-server, sql/rpl_binlog_sender.cc; mariadb, sql/sql_repl.cc.
 """
 
 from __future__ import annotations
@@ -19,62 +16,30 @@ from __future__ import annotations
 import math
 import socket
 import uuid
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from airflow_provider_binlog.binlog.events.control import (
-    CHECKSUM_SIZE,
-    FormatDescription,
-    Heartbeat,
-    Rotate,
-    body_of,
-    checksum_matches,
-    verify_checksum,
-)
+from airflow_provider_binlog.binlog.events import control
 from airflow_provider_binlog.binlog.gtid_set import GtidSet, MariadbGtidPosition
-from airflow_provider_binlog.binlog.header import (
-    ARTIFICIAL,
-    GROUP_STARTS,
-    HEADER_SIZE,
-    EventType,
-    event_name,
-)
-from airflow_provider_binlog.blocks.block import BLOCK_BYTES, type_mask
+from airflow_provider_binlog.binlog.header import ARTIFICIAL, HEADER_SIZE, EventType, event_name
+from airflow_provider_binlog.blocks.block import BLOCK_BYTES, IS_GROUP_START, EventBlock, type_mask
 from airflow_provider_binlog.blocks.framing import checked_block
 from airflow_provider_binlog.errors import FormatError, error_context
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position, split_file_name
-from airflow_provider_binlog.transport.block_stream import (
-    Pace,
-    check_created,
-    events_from,
-    reaches,
-    receiver,
-)
-from airflow_provider_binlog.transport.server.driver import driver_errors, query
+from airflow_provider_binlog.transport import block_stream
+from airflow_provider_binlog.transport.server.driver import Connection, driver_errors, query
 from airflow_provider_binlog.transport.server.errors import from_reply, parse_reply
 from airflow_provider_binlog.transport.stream import commands
-from airflow_provider_binlog.transport.stream.packets import PacketReader
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    import pymysql
-
-    from airflow_provider_binlog.blocks.block import EventBlock
-
-    Connection = pymysql.Connection[Any]
-    from airflow_provider_binlog.transport.stream.packets import Packets
+from airflow_provider_binlog.transport.stream.packets import PacketReader, Packets
 
 # After so much silence the server sends a heartbeat; earlier if the connection would count as lost
 # before the third.
 _HEARTBEAT_SECONDS = 10
-
-# COM_BINLOG_DUMP has 32 bits for the offset.
-_DUMP_OFFSET_END = 1 << 32
 
 
 class ServerBlockStream:
@@ -93,14 +58,13 @@ class ServerBlockStream:
         silence_seconds_max: float = 60,
         block_bytes: int = BLOCK_BYTES,
     ) -> None:
-        """Describe the way to the server; nothing is opened yet.
+        """Open nothing yet.
 
         Args:
             connect: Opens a connection that is logged in.
             flavor: Of the server.
             server_id: By which the server knows us; another replica's would end that one's
-                stream. By default a high one is drawn for every connection, and for a second
-                one at the same time, always.
+                stream. Where it is None or in use by a connection of ours, a high one is drawn.
             silence_seconds_max: After so much silence the connection counts as lost.
             block_bytes: Bytes received before they are framed.
         """
@@ -115,30 +79,29 @@ class ServerBlockStream:
         """Yield the events from `start` on to the log's end; see `BlockStream`.
 
         Raises:
-            ConnectionLostError: The connection cannot be opened, or ended before the log did.
             AccessDeniedError: The account may not read the log.
             SourceError: The server refuses; the class says why.
-            FormatError: An event is damaged.
         """
-        if reaches(start.file, start.offset, stop):
+        if block_stream.reaches(start.file, start.offset, stop):
             return
         with self._connection() as connection:
-            dump = self._dump(connection, self._request(connection, start))
+            server_id, flags = self._prepare(connection), commands.dump_flags(self._flavor)
+            request = commands.binlog_dump(start, server_id=server_id, flags=flags)
+            dump = self._dump(connection, request)
             for block in dump.blocks(start):
-                if stop is not None and reaches(block.file, int(block.offset[0]), stop):
+                if stop is not None and block_stream.reaches(
+                    block.file, int(block.offset[0]), stop
+                ):
                     return
                 yield block
-                if reaches(block.file, block.next_offset, stop):
+                if block_stream.reaches(block.file, block.next_offset, stop):
                     return
 
     def position_after(self, gtid: str) -> Position:
-        """Return where the first transaction begins that is not in a GTID set.
+        """Return where the first transaction begins that is not in a GTID set, in text.
 
-        Its `gtid` is the set given. A set with holes may hold transactions after that position
-        too: those are in the blocks from there on.
-
-        Args:
-            gtid: MySQL's set or MariaDB's list of GTIDs, in text; empty for the log's beginning.
+        Its `gtid` is the set given; the empty one means the log's beginning. A set with holes may
+        hold transactions after that position too: those are in the blocks from there on.
 
         Raises:
             PositionPurgedError: The server has purged transactions that are not in the set.
@@ -147,15 +110,14 @@ class ServerBlockStream:
             FormatError: The text is no GTID set.
         """
         with self._connection() as connection:
-            server_id, flags = self._identity(), commands.dump_flags(self._flavor)
+            flags = commands.dump_flags(self._flavor)
             if self._flavor is Flavor.MYSQL:
-                self._prepare(connection, server_id)
-                request = commands.binlog_dump_gtid(
-                    GtidSet.parse(gtid), server_id=server_id, flags=flags
-                )
+                executed, server_id = GtidSet.parse(gtid), self._prepare(connection)
+                request = commands.binlog_dump_gtid(executed, server_id=server_id, flags=flags)
             else:
-                self._prepare(connection, server_id, MariadbGtidPosition.parse(gtid))
-                request = commands.binlog_dump("", FIRST_OFFSET, server_id=server_id, flags=flags)
+                server_id = self._prepare(connection, MariadbGtidPosition.parse(gtid))
+                start = Position("", FIRST_OFFSET)
+                request = commands.binlog_dump(start, server_id=server_id, flags=flags)
             position = self._dump(connection, request).first_transaction()
         return replace(position, gtid=gtid)
 
@@ -165,25 +127,14 @@ class ServerBlockStream:
             _cut(connection)
         self._open.clear()
 
-    def _request(self, connection: Connection, start: Position) -> bytes:
-        """Prepare the session, and return the command that asks for the log from `start` on."""
-        server_id, flags = self._identity(), commands.dump_flags(self._flavor)
-        self._prepare(connection, server_id)
-        if start.offset < _DUMP_OFFSET_END:
-            return commands.binlog_dump(start.file, start.offset, server_id=server_id, flags=flags)
-        if self._flavor is Flavor.MYSQL and _gtid_mode(connection) == "ON":
-            return commands.binlog_dump_gtid(
-                GtidSet(), server_id=server_id, flags=flags, file=start.file, offset=start.offset
-            )
-        # No command can express it: read the file from its start, and skip what is known.
-        return commands.binlog_dump(start.file, FIRST_OFFSET, server_id=server_id, flags=flags)
-
     def _prepare(
-        self,
-        connection: Connection,
-        server_id: int,
-        connect_state: MariadbGtidPosition | None = None,
-    ) -> None:
+        self, connection: Connection, connect_state: MariadbGtidPosition | None = None
+    ) -> int:
+        """Prepare a session that was opened just now, and register; return the server id."""
+        server_id = self._server_id
+        # Only one may have the id that was given: MariaDB ends an older stream under the same one.
+        if server_id is None or len(self._open) > 1:
+            server_id = commands.new_server_id()
         statements = commands.session_statements(
             self._flavor,
             heartbeat_seconds=min(_HEARTBEAT_SECONDS, self._silence_seconds_max / 3),
@@ -197,6 +148,7 @@ class ServerBlockStream:
         with driver_errors(command="COM_REGISTER_SLAVE"):
             _send(connection, commands.register_slave(server_id, host=socket.gethostname()[:60]))
             connection._read_ok_packet()  # type: ignore[attr-defined]  # noqa: SLF001
+        return server_id
 
     def _dump(self, connection: Connection, request: bytes) -> Dump:
         """Send a dump command, and return the stream that answers it."""
@@ -206,8 +158,10 @@ class ServerBlockStream:
         # comes now can be taken from the socket below it.
         raw: socket.socket = connection._sock  # type: ignore[attr-defined]  # noqa: SLF001
         raw.settimeout(self._silence_seconds_max)
-        pace = Pace(self._silence_seconds_max)
-        receive = receiver(raw.recv_into, pace, ended="the connection ended before the log")
+        pace = block_stream.Pace(self._silence_seconds_max)
+        receive = block_stream.receiver(
+            raw.recv_into, pace, ended="the connection ended before the log"
+        )
         return Dump(PacketReader(receive, block_bytes=self._block_bytes), pace)
 
     @contextmanager
@@ -220,19 +174,6 @@ class ServerBlockStream:
         finally:
             self._open.discard(connection)
             _cut(connection)
-
-    def _identity(self) -> int:
-        """Return the server id of a connection that was opened just now.
-
-        Only one may have the id that was given: MariaDB ends an older stream under the same one.
-        """
-        if self._server_id is not None and len(self._open) == 1:
-            return self._server_id
-        return commands.new_server_id()
-
-
-def _gtid_mode(connection: Connection) -> str:
-    return str(query(connection, "SELECT @@GLOBAL.gtid_mode AS mode")[0]["mode"])
 
 
 def _send(connection: Connection, command: bytes) -> None:
@@ -253,93 +194,68 @@ _IS_CONTROL = type_mask([EventType.FORMAT_DESCRIPTION, EventType.START_ENCRYPTIO
 _OFFSET_MASK = 0xFFFFFFFF
 
 
-@dataclass
-class _LogOffset:
-    """The offset in the log that the stream has reached."""
-
-    file: str = ""
-    offset: int = 0
-    description: FormatDescription | None = None
-
-    @property
-    def position(self) -> Position:
-        return Position(self.file, self.offset, file_created=self.known().created)
-
-    def known(self) -> FormatDescription:
-        if self.description is None:
-            raise FormatError("the stream does not begin with ROTATE and FORMAT_DESCRIPTION")
-        return self.description
-
-
 class Dump:
     """One stream, from the dump command's reply to its end."""
 
-    def __init__(self, packets: PacketReader, pace: Pace | None = None) -> None:
+    def __init__(self, packets: PacketReader, pace: block_stream.Pace | None = None) -> None:
         self._packets = packets
-        self._pace = pace or Pace(math.inf)
-        self._at = _LogOffset()
+        self._pace = pace or block_stream.Pace(math.inf)
         self._start: Position | None = None
+        self._file = ""
+        self._offset = 0
+        self._description: control.FormatDescription | None = None
 
     def blocks(self, start: Position) -> Iterator[EventBlock]:
         """Yield the log's events from `start` on, until the server has no more.
 
         The server may begin earlier in the same file: what comes before `start` is skipped.
-
-        Raises:
-            ForeignPositionError: No event begins at `start`, or its file is another one.
-            ConnectionLostError: The server sends too slowly, or nothing but heartbeats.
-            SourceError: The server ends the stream with an error.
-            FormatError: See `checked_block`.
         """
         self._start = start
         for packets, first, last in self._segments():
             block = self._block(packets, first, last)
-            self._at.offset = block.next_offset
+            self._offset = block.next_offset
             if block.file != start.file or block.offset[0] >= start.offset:
                 yield block
             elif block.next_offset > start.offset:
-                yield events_from(block, start.offset)
+                yield block_stream.events_from(block, start.offset)
 
     def first_transaction(self) -> Position:
         """Return where the stream's first transaction begins, or where the log ends without one.
 
         For a stream that begins by GTID, from which the server leaves out the transactions we have:
         offsets come from the events' own counts, in which a gap of 4 GiB does not show.
-
-        Raises:
-            SourceError: The server ends the stream with an error.
-            FormatError: An event is damaged.
         """
-        while True:
+        begins = ended = False
+        while not begins and not ended:
             packets = self._read()
             for index in range(len(packets.start)):
                 with error_context(**self._where()):
                     begins = self._advance(packets, index)
                 if begins:
-                    return self._at.position
-            if self._ended(packets):
-                return self._at.position
+                    break
+            else:
+                ended = self._ended(packets)
+        return Position(self._file, self._offset, file_created=self._format().created)
 
     def _advance(self, packets: Packets, index: int) -> bool:
         """Move after an event; or before it, and return True, if it begins a transaction."""
         event, header = _event(packets, index), packets.header[index]
         type_code, log_pos = int(header["type"]), int(header["log_pos"])
-        if self._at.description is not None and type_code != EventType.ROTATE:
-            verify_checksum(event, self._at.description)
-        begins = type_code in GROUP_STARTS
-        before, of_the_log = self._at.offset, True
+        if self._description is not None and type_code != EventType.ROTATE:
+            control.verify_checksum(event, self._description)
+        begins = bool(IS_GROUP_START[type_code])
+        before, of_the_log = self._offset, True
         if _controls(packets.header[index : index + 1])[0]:
             of_the_log = self._control(packets, index)
         if type_code == EventType.HEARTBEAT_V2:
-            body = body_of(event, self._at.known())
-            offset = Heartbeat.parse_v2(body, self._at.known()).offset
-            self._at.offset = offset or self._at.offset
+            body = control.body_of(event, self._format())
+            self._offset = control.read_heartbeat_offset(body, self._format()) or self._offset
         elif log_pos:
             end = log_pos - int(header["size"]) if begins else log_pos
-            self._at.offset += (end - self._at.offset) & _OFFSET_MASK
+            self._offset += (end - self._offset) & _OFFSET_MASK
         if of_the_log:
             self._pace.event()
-        elif self._at.offset != before:
+        elif self._offset != before:
             self._pace.skipped()
         else:
             self._pace.heartbeat(int(header["size"]))
@@ -370,27 +286,31 @@ class Dump:
             return False
         if packets.reply[0] == _EOF:
             return True
-        code, text = parse_reply(packets.reply)
-        raise from_reply(code, text, **self._where())
+        raise from_reply(*parse_reply(packets.reply), **self._where())
+
+    def _format(self) -> control.FormatDescription:
+        if self._description is None:
+            raise FormatError("the stream does not begin with ROTATE and FORMAT_DESCRIPTION")
+        return self._description
 
     def _read(self) -> Packets:
         with error_context(**self._where()):
             return self._packets.read()
 
     def _where(self) -> dict[str, Any]:
-        if not self._at.file:
-            start = self._start
-            return {} if start is None else {"file": start.file, "offset": start.offset}
-        return {"file": self._at.file, "offset": self._at.offset}
+        if self._file:
+            return {"file": self._file, "offset": self._offset}
+        start = self._start
+        return {} if start is None else {"file": start.file, "offset": start.offset}
 
     def _block(self, packets: Packets, first: int, last: int) -> EventBlock:
         return checked_block(
             packets.data,
             packets.start[first:last],
             packets.header[first:last],
-            file=self._at.file,
-            description=self._at.known(),
-            offset=self._at.offset,
+            file=self._file,
+            description=self._format(),
+            offset=self._offset,
             neutral_gaps=True,
         )
 
@@ -399,24 +319,24 @@ class Dump:
         event = _event(packets, index)
         type_code = int(packets.header[index]["type"])
         if type_code == EventType.FORMAT_DESCRIPTION:
-            description = FormatDescription.parse(event)
-            of_the_log = self._at.offset == FIRST_OFFSET
+            description = control.FormatDescription.parse(event)
+            of_the_log = self._offset == FIRST_OFFSET
             # A reminder is not as it stands in the file, and in a log without checksums the
             # server leaves it with the checksum that it has there.
             if of_the_log or description.checksum_size:
-                verify_checksum(event, description)
+                control.verify_checksum(event, description)
             if self._start is not None:
-                check_created(self._at.file, description.created, self._start)
-            self._at.description = description
+                block_stream.check_created(self._file, description.created, self._start)
+            self._description = description
             return of_the_log
         if type_code == EventType.ROTATE:
-            self._enter(Rotate.parse(_rotate_body(event)))
+            self._enter(control.Rotate.parse(_rotate_body(event)))
             return False
         # What is skipped is checked first: it might be a damaged event of the log.
-        verify_checksum(event, self._at.known())
+        control.verify_checksum(event, self._format())
         if type_code == EventType.START_ENCRYPTION:
             header = packets.header[index]
-            end = self._at.offset + int(header["size"])
+            end = self._offset + int(header["size"])
             return int(header["log_pos"]) == end & _OFFSET_MASK
         if type_code not in _SKIPPED:
             raise FormatError(
@@ -426,8 +346,8 @@ class Dump:
             )
         return False
 
-    def _enter(self, rotate: Rotate) -> None:
-        file = self._at.file
+    def _enter(self, rotate: control.Rotate) -> None:
+        file = self._file
         if file:
             (log, number), (next_log, next_number) = map(split_file_name, (file, rotate.file))
             if log != next_log or number >= next_number:
@@ -437,7 +357,7 @@ class Dump:
         elif self._start is not None and rotate.file != self._start.file:
             raise FormatError("the server sends another file than requested", sent=rotate.file)
         # The next event is the new file's FORMAT_DESCRIPTION: nothing is read by the old one.
-        self._at = _LogOffset(rotate.file, rotate.offset)
+        self._file, self._offset, self._description = rotate.file, rotate.offset, None
 
 
 def _controls(header: npt.NDArray[np.void]) -> npt.NDArray[np.bool_]:
@@ -454,5 +374,5 @@ def _event(packets: Packets, index: int) -> memoryview:
 
 def _rotate_body(event: memoryview) -> memoryview:
     """Return an artificial ROTATE's body; only its bytes show whether it has a checksum."""
-    end = len(event) - (CHECKSUM_SIZE if checksum_matches(event) else 0)
+    end = len(event) - (control.CHECKSUM_SIZE if control.checksum_matches(event) else 0)
     return event[HEADER_SIZE:end]

@@ -1,18 +1,14 @@
 """The events of a replication stream, framed where the socket put them.
 
-Every event comes in a packet of its own:
-
     | 3 length of what follows the sequence number | 1 sequence number | 1 status (0) | event |
 
-The socket is read in megabytes, and the packets are found as events are in a file: a server id
-is 10 bytes after a packet's first byte, and each packet ends where the next one begins. The
-bytes stay where they are. The five before an event, once checked, are overwritten with bytes
-that do not change its checksum, so that the checksums of a block hold together as in a file.
+Packets are found as events are in a file: a server id is 10 bytes after a packet's first byte, and
+each packet ends where the next one begins. The five bytes before an event, once checked, are
+overwritten with bytes that do not change its checksum, so that the checksums of a block hold
+together as in a file. An event of 16 MiB - 2 bytes or more comes in several packets; it is joined
+into a block of its own.
 
-An event of 16 MiB - 2 bytes or more comes in several packets; it is joined into a block of its own.
-
-Source: MySQL Internals, "MySQL Packets"; mysql-server, sql/rpl_binlog_sender.cc,
-Binlog_sender::send_packet.
+Source: MySQL Internals, "MySQL Packets"; mysql-server, sql/rpl_binlog_sender.cc, send_packet.
 """
 
 from __future__ import annotations
@@ -26,18 +22,8 @@ import numpy as np
 import numpy.typing as npt
 
 from airflow_provider_binlog.binlog.header import HEADER_SIZE
+from airflow_provider_binlog.blocks import framing
 from airflow_provider_binlog.blocks.block import BLOCK_BYTES, NEUTRAL, SLACK
-from airflow_provider_binlog.blocks.framing import (
-    EVENT_BYTES_MAX,
-    HEADER,
-    HEADER_FIELDS,
-    SERVER_ID_OFFSET,
-    ServerIdScanner,
-    follow_chain,
-    join_records,
-    read_records,
-    take_records,
-)
 from airflow_provider_binlog.errors import ConnectionLostError, FormatError
 
 _PACKET_HEADER_SIZE = 4
@@ -56,16 +42,16 @@ _BLOCK_SECONDS_MAX = 1.0
 
 _PACKET = np.dtype(
     {
-        "names": ["length", "status", *HEADER_FIELDS],
-        "formats": ["<u4", "u1", *(form for form, _ in HEADER_FIELDS.values())],
-        "offsets": [0, 4, *(_PREFIX_SIZE + offset for _, offset in HEADER_FIELDS.values())],
+        "names": ["length", "status", *framing.HEADER_FIELDS],
+        "formats": ["<u4", "u1", *(form for form, _ in framing.HEADER_FIELDS.values())],
+        "offsets": [0, 4, *(_PREFIX_SIZE + offset for _, offset in framing.HEADER_FIELDS.values())],
         "itemsize": _PREFIX_SIZE + HEADER_SIZE,
     }
 )
 """The start of a packet; the upper byte of `length` is the sequence number."""
 
 _FRONT = struct.Struct("<IBIBIIIH")
-_SERVER_ID_OFFSET = _PREFIX_SIZE + SERVER_ID_OFFSET
+_SERVER_ID_OFFSET = _PREFIX_SIZE + framing.SERVER_ID_OFFSET
 
 Receive = Callable[[memoryview], int]
 """Fills the front of a buffer with what came, at least one byte, and returns how many."""
@@ -73,11 +59,10 @@ Receive = Callable[[memoryview], int]
 
 @dataclass(frozen=True)
 class Packets:
-    """Some consecutive events of a stream, unchecked, and how the stream ends.
+    """Some consecutive events of a stream, unchecked.
 
     Attributes:
-        data: The bytes, `block.SLACK` more than are used. `checksums.NEUTRAL` precedes every
-            event.
+        data: `block.SLACK` bytes more than are used. `block.NEUTRAL` precedes every event.
         start: int64; where each event begins.
         header: Records with the fields of `HEADER`, one per event.
         reply: The EOF or ERR packet after the last event; None while the stream continues.
@@ -102,19 +87,14 @@ class PacketReader:
         self._receive = receive
         self._block_bytes = block_bytes
         self._clock = clock
-        self._scanner = ServerIdScanner()
+        self._scanner = framing.ServerIdScanner()
         self._sequence = 1
         self._rest = memoryview(b"")
         self._wanted = 0
         self._error: FormatError | ConnectionLostError | None = None
 
     def read(self) -> Packets:
-        """Return the next events: a block full, or what there is before the stream's end.
-
-        Raises:
-            FormatError: The bytes are no replication stream.
-            ConnectionLostError: Raised by `receive`.
-        """
+        """Return the next events: a block full, or what there is before the stream's end."""
         while True:
             if self._error is not None:
                 raise self._error
@@ -149,32 +129,17 @@ class PacketReader:
 
     def _frame(self, data: npt.NDArray[np.uint8], end: int) -> tuple[Packets, int]:
         """Return the whole packets at the front of `data[:end]`, and where they end."""
-        packet, front = self._candidates(data, 0, end)
-        parts: list[npt.NDArray[np.int64]] = []
-        fronts: list[npt.NDArray[np.void]] = []
-        at = 0
-        while True:
-            index = int(np.searchsorted(packet, at))
-            if index < len(packet) and packet[index] == at:
-                rest, rest_front = packet[index:], front[index:]
-                follows = rest + rest_front["size"] + _PREFIX_SIZE
-                chosen = follow_chain(rest, follows)
-                parts.append(rest[chosen])
-                fronts.append(take_records(rest_front, chosen))
-                at = int(follows[chosen][-1])
-                continue
-            next_packet = _peek(data.data[at:end])
-            if next_packet.server_id is None:
-                break
-            if self._scanner.learn(next_packet.server_id):
-                packet, front = self._candidates(data, at, end)
-            parts.append(np.array([at]))
-            fronts.append(read_records(data, parts[-1], _PACKET))
-            at += next_packet.size
+        packet, front, at, following = framing.follow_records(
+            data,
+            0,
+            self._scanner,
+            candidates=lambda at: self._candidates(data, at, end),
+            peek=lambda at: _peek(data.data[at:end]),
+            prefix_size=_PREFIX_SIZE,
+        )
         # An error is kept: bytes before it may be damaged too, and that error is raised first.
-        self._wanted, self._error = next_packet.wanted, next_packet.error
-        starts, headers = join_records(parts, fronts, _PACKET)
-        return self._checked(data, starts, headers, next_packet.reply), at
+        self._wanted, self._error = following.wanted, following.error
+        return self._checked(data, packet, front, following.reply), at
 
     def _candidates(
         self, data: npt.NDArray[np.uint8], begin: int, end: int
@@ -183,7 +148,7 @@ class PacketReader:
         id_end = end - _PACKET.itemsize + _SERVER_ID_OFFSET + 4
         packet = self._scanner.find(data, begin + _SERVER_ID_OFFSET, id_end)
         packet -= _SERVER_ID_OFFSET
-        front = read_records(data, packet, _PACKET)
+        front = framing.read_records(data, packet, _PACKET)
         size = front["size"]
         fits = (front["length"] & _LENGTH_MAX) == size + np.uint32(1)
         fits &= (front["status"] == _STATUS_EVENT) & (size >= HEADER_SIZE)
@@ -191,7 +156,7 @@ class PacketReader:
         if fits.all():
             return packet, front
         which = np.flatnonzero(fits)
-        return packet[which], take_records(front, which)
+        return packet[which], framing.take_records(front, which)
 
     def _checked(
         self,
@@ -214,11 +179,10 @@ class PacketReader:
         return len(self._rest) > _PACKET_HEADER_SIZE and bytes(self._rest[:3]) == b"\xff\xff\xff"
 
     def _read_long(self) -> Packets:
-        """Join the packets of one long event."""
         front = memoryview(bytearray(_PACKET.itemsize))
         self._take(front)
         size = _FRONT.unpack(front)[5]
-        proper = _LENGTH_MAX - 1 <= size <= EVENT_BYTES_MAX
+        proper = _LENGTH_MAX - 1 <= size <= framing.EVENT_BYTES_MAX
         if front[_PACKET_HEADER_SIZE] != _STATUS_EVENT or not proper:
             raise FormatError("a long packet holds no event", size=size)
         length = self._packet_length(front[:_PACKET_HEADER_SIZE])
@@ -241,7 +205,7 @@ class PacketReader:
         view[:_PREFIX_SIZE] = NEUTRAL
         self._wanted = 0
         start = np.array([_PREFIX_SIZE])
-        return Packets(data, start, read_records(data, start, HEADER), None)
+        return Packets(data, start, framing.read_records(data, start, framing.HEADER), None)
 
     def _packet_length(self, header: memoryview) -> int:
         if header[3] != self._sequence:
@@ -278,47 +242,28 @@ def _may_end_with_reply(data: memoryview) -> bool:
     return False
 
 
-@dataclass(frozen=True)
-class _PeekedPacket:
-    """The next packet of the stream, read in advance.
-
-    Attributes:
-        server_id: Of the whole event in a packet of `size` bytes; None for anything else, which is
-        wanted: a packet of which so many bytes are needed,
-        reply: the end of the stream,
-        error: no packet of a replication stream, or, with none of these,
-            the first packet of several that hold a long event.
-    """
-
-    server_id: int | None = None
-    size: int = 0
-    wanted: int = 0
-    reply: bytes | None = None
-    error: FormatError | None = None
-
-
-def _peek(data: memoryview) -> _PeekedPacket:
-    """Return what the packet is that `data` begins with."""
+def _peek(data: memoryview) -> framing.Peeked:
+    """Return what `data` begins with; nothing for the first packet of several of a long event."""
     has_status = len(data) >= _PREFIX_SIZE
     length = int.from_bytes(data[:3], "little")
     if has_status and length == _LENGTH_MAX:
-        return _PeekedPacket()
+        return framing.Peeked()
     size = _PACKET_HEADER_SIZE + length if has_status else _PREFIX_SIZE
     if len(data) < size:
-        return _PeekedPacket(wanted=size)
+        return framing.Peeked(wanted=size)
     body = data[_PACKET_HEADER_SIZE:size]
     status = body[0] if length else None
     if status == _STATUS_ERROR or (status == _STATUS_EOF and length < _EOF_END):
-        return _PeekedPacket(reply=bytes(body))
+        return framing.Peeked(reply=bytes(body))
     if status != _STATUS_EVENT or length <= HEADER_SIZE:
-        return _PeekedPacket(
+        return framing.Peeked(
             error=FormatError("a packet holds no event", length=length, status=status)
         )
     *_, server_id, event_size, _, _ = _FRONT.unpack_from(data)
     if event_size != length - 1:
         wrong = FormatError("a packet and its event differ in size", length=length, size=event_size)
-        return _PeekedPacket(error=wrong)
-    return _PeekedPacket(server_id, size)
+        return framing.Peeked(error=wrong)
+    return framing.Peeked(server_id, size)
 
 
 def _out_of_order() -> FormatError:

@@ -1,5 +1,6 @@
 -- What is rolled back to a savepoint stands in MariaDB's log, before ROLLBACK TO, where a table was changed that cannot be
--- rolled back: it is left out.
+-- rolled back.
+-- refused: was rolled back to a savepoint
 -- servers: mariadb1011 mariadb118
 -- select: id, a
 CREATE TABLE t (id INT PRIMARY KEY, a INT);

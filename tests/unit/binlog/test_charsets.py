@@ -15,7 +15,6 @@ from airflow_provider_binlog.binlog.charsets import (
     MULTI_BYTE,
     SINGLE_BYTE,
     UNICODE,
-    bytes_per_character,
     charset_of,
     decode_identifier,
     decode_text,
@@ -120,7 +119,7 @@ def test_a_table_holds_the_character_of_every_byte(charset: str) -> None:
     assert table is not None
     assert len(table) == 256
     assert decode_text(bytes(range(256)), charset) == "".join(table)
-    assert bytes_per_character(charset) == 1
+    assert BYTES_PER_CHARACTER[charset] == 1
 
 
 @pytest.mark.parametrize("charset", sorted({*MULTI_BYTE, *UNICODE}))

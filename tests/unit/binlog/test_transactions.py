@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_binlog.binlog.events.gtid import MariadbGtid
 from airflow_provider_binlog.binlog.header import (
     COMPRESSED,
-    GROUP_STARTS,
     IGNORABLE,
     EventHeader,
     EventType,
@@ -16,89 +14,13 @@ from airflow_provider_binlog.binlog.transactions import (
     PRELUDES,
     READ,
     REFUSED,
-    STEPS,
-    TRANSITIONS,
     GroupEnd,
     Scanned,
-    State,
-    Step,
     TransactionScanner,
-    refuse,
-    step_of_statement,
-    why_impossible,
 )
 from airflow_provider_binlog.errors import FormatError, UnsupportedError
 from airflow_provider_binlog.sql.statement_types import StatementType
 from tests.support import builder
-
-GTIDS = {Step.GTID, Step.OPENING_GTID, Step.XA_GTID, Step.STANDALONE_GTID}
-
-
-def follow(*steps: Step) -> tuple[State, GroupEnd | None]:
-    state, end = State.BOUNDARY, None
-    for step in steps:
-        state, end = TRANSITIONS[state][step]
-    return state, end
-
-
-@pytest.mark.parametrize(
-    ("steps", "end"),
-    [
-        ((Step.GTID, Step.BEGIN, Step.CHANGE, Step.OTHER, Step.CHANGE, Step.XID), "committed"),
-        ((Step.OPENING_GTID, Step.CHANGE, Step.XID), "committed"),
-        ((Step.GTID, Step.BEGIN, Step.CHANGE, Step.ROLLBACK), "rolled back"),
-        ((Step.GTID, Step.STATEMENT), "statement"),
-        ((Step.STANDALONE_GTID, Step.STATEMENT), "statement"),
-        ((Step.GTID, Step.XA_START, Step.CHANGE, Step.STATEMENT, Step.PREPARE), "prepared"),
-        ((Step.XA_GTID, Step.CHANGE, Step.STATEMENT, Step.PREPARE), "prepared"),
-        ((Step.GTID, Step.XA_COMMIT), "xa committed"),
-        ((Step.STANDALONE_GTID, Step.XA_ROLLBACK), "xa rolled back"),
-        ((Step.GTID, Step.BEGIN, Step.CHANGE, Step.FILE_BOUND), "cut"),
-    ],
-)
-def test_a_group_ends_at_a_boundary(steps: tuple[Step, ...], end: str) -> None:
-    assert follow(*steps) == (State.BOUNDARY, GroupEnd(end))
-
-
-def test_a_group_ends_exactly_where_a_boundary_is_reached_from_inside() -> None:
-    for state, steps in TRANSITIONS.items():
-        for following, end in steps.values():
-            inside = state is not State.BOUNDARY
-            assert (end is not None) == (inside and following is State.BOUNDARY)
-
-
-def test_a_transaction_begins_with_a_gtid_and_only_at_a_boundary() -> None:
-    assert TRANSITIONS[State.BOUNDARY].keys() >= GTIDS
-    for state in set(State) - {State.BOUNDARY}:
-        assert not GTIDS & TRANSITIONS[state].keys()
-
-
-def test_changes_are_only_in_an_open_transaction() -> None:
-    assert {state for state in State if Step.CHANGE in TRANSITIONS[state]} == {
-        State.OPEN,
-        State.XA_OPEN,
-    }
-
-
-def test_a_file_may_end_in_every_state() -> None:
-    assert all(Step.FILE_BOUND in steps for steps in TRANSITIONS.values())
-
-
-def test_every_statement_can_follow_everywhere_but_at_a_boundary() -> None:
-    for statement_type in StatementType:
-        step = step_of_statement(statement_type)
-        nowhere = {State.BOUNDARY}
-        if step is Step.XA_START:
-            # The server refuses it inside a transaction (XAER_OUTSIDE, XAER_RMFAIL).
-            nowhere |= {State.OPEN, State.XA_OPEN}
-        assert {state for state in State if step not in TRANSITIONS[state]} == nowhere
-        assert "a statement outside" in why_impossible(step)
-
-
-def test_every_start_of_a_group_is_a_gtid() -> None:
-    assert {STEPS[code] for code in GROUP_STARTS} == {Step.GTID}
-    assert STEPS[EventType.XID] is Step.XID
-
 
 MYSQL = builder.parsed_format()
 MARIADB = builder.parsed_format(builder.MARIADB)
@@ -203,7 +125,8 @@ def test_a_group_of_mariadb(
 
     assert roles(scanned) == " ".join(["begin", *["inside"] * (len(events) - 1), "end"])
     assert scanned[-1].end is end
-    assert isinstance(scanned[0].gtid, MariadbGtid)
+    assert scanned[0].gtid is not None
+    assert scanned[0].gtid.text == "0-1-1"
 
 
 def test_an_xa_transaction_is_named_by_its_xid_in_both_of_its_groups() -> None:
@@ -262,9 +185,29 @@ def test_a_start_inside_a_group_is_refused(event: tuple[EventType, bytes]) -> No
         scan([event])
 
 
-def test_a_group_inside_another_is_refused() -> None:
+@pytest.mark.parametrize("events", [[GTID, GTID], [GTID, BEGIN, GTID]])
+def test_a_group_inside_another_is_refused(events: list[tuple[EventType, bytes]]) -> None:
     with pytest.raises(FormatError, match="inside another"):
-        scan([GTID, BEGIN, GTID])
+        scan(events)
+
+
+@pytest.mark.parametrize("event", [TABLE_MAP, ROWS, XID])
+def test_a_change_is_only_in_an_open_transaction(event: tuple[EventType, bytes]) -> None:
+    with pytest.raises(FormatError, match="a change outside a transaction"):
+        scan([GTID, event])
+
+
+def test_xa_start_inside_a_transaction_is_refused() -> None:
+    """The server refuses it (XAER_OUTSIDE, XAER_RMFAIL)."""
+    with pytest.raises(FormatError, match="XA START inside a transaction") as caught:
+        scan([GTID, BEGIN, query("XA START X'61',X'62',1")])
+
+    assert caught.value.context["statement"] == "XA START X?,X?,?"
+
+
+@pytest.mark.parametrize("events", [[GTID], [GTID, BEGIN], [GTID, BEGIN, ROWS]])
+def test_a_file_may_end_anywhere(events: list[tuple[EventType, bytes]]) -> None:
+    assert scan([*events, (EventType.STOP, b"")])[-1].end is GroupEnd.CUT
 
 
 @pytest.mark.parametrize("kind", sorted((REFUSED.keys() - PRELUDES) | COMPRESSED))
@@ -287,15 +230,16 @@ def test_an_incident_says_what_was_lost() -> None:
     ("kind", "hint"),
     [
         (EventType.PARTIAL_ROW_DATA, "raise binlog_row_event_fragment_threshold"),
-        (EventType.USER_VAR, "binlog_format=STATEMENT or MIXED"),
+        (EventType.EXECUTE_LOAD_QUERY, "binlog_format=STATEMENT or MIXED"),
         (EventType.INCIDENT, "new snapshot"),
     ],
 )
 def test_the_hint_names_the_setting(kind: EventType, hint: str) -> None:
     with pytest.raises(UnsupportedError, match=hint) as caught:
-        refuse(kind, file="binlog.000001", offset=4)
+        TransactionScanner().feed(EventHeader(0, kind, 1, 19, 77, 0), bytes(2), MYSQL)
 
-    assert caught.value.context == {"event": kind.name, "file": "binlog.000001", "offset": 4}
+    assert caught.value.context["event"] == kind.name
+    assert caught.value.context["log_pos"] == 77
 
 
 def test_a_statement_that_changes_rows_is_refused_with_session_and_text() -> None:

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airflow_provider_binlog.binlog.header import EventType
+from airflow_provider_binlog.blocks import compressed as compressed_events
 from airflow_provider_binlog.blocks.expansion import Expander
-from airflow_provider_binlog.blocks.payloads import PayloadLimit
 from airflow_provider_binlog.changes import FILE, POSITION, ROW
 from airflow_provider_binlog.errors import BinlogError, FormatError, UnsupportedError
 from airflow_provider_binlog.position import Flavor
@@ -312,7 +312,9 @@ def test_two_payloads_that_make_up_for_one_another_are_refused() -> None:
 
 
 @pytest.mark.parametrize("declared", [True, False])
-def test_a_decompression_bomb_is_refused_early(declared: bool) -> None:
+def test_a_decompression_bomb_is_refused_early(
+    declared: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     event = builder.event(EventType.ROWS_QUERY, bytes(1 << 20), checksum=False)
     data = event * 300
     packed = zstd(data)
@@ -320,8 +322,11 @@ def test_a_decompression_bomb_is_refused_early(declared: bool) -> None:
     files = a_log(START, payload(packed, len(data) if declared else None))
 
     blocks: list[EventBlock] = []
-    with pytest.raises(FormatError, match="more than any transaction") as caught:
-        blocks.extend(expand(files, payload_limit=PayloadLimit(size_max=10 << 20, ratio_max=100)))
+    with monkeypatch.context() as patched:
+        patched.setattr(compressed_events, "_SIZE_MAX", 10 << 20)
+        patched.setattr(compressed_events, "_RATIO_MAX", 100)
+        with pytest.raises(FormatError, match="more than any transaction") as caught:
+            blocks.extend(expand(files))
 
     assert len(events_of(iter(blocks))) <= (1 if declared else 12)
     assert caught.value.context["offset"] == files[NAME].offsets[3]

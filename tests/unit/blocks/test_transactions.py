@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_provider_binlog.binlog.events.gtid import GtidEvent
 from airflow_provider_binlog.binlog.header import ROWS, EventType
 from airflow_provider_binlog.binlog.transactions import GroupEnd, Scanned, TransactionScanner
 from airflow_provider_binlog.blocks.transactions import NO_NAME, TransactionReader
@@ -53,7 +52,7 @@ class Follower:
                     return
                 if seen.gtid is not None:
                     own = at, seen.gtid.text, event.header.timestamp * 1_000_000
-                    if isinstance(seen.gtid, GtidEvent) and seen.gtid.commit_timestamp_us:
+                    if seen.gtid.commit_timestamp_us:
                         own = *own[:2], seen.gtid.commit_timestamp_us
                 if event.header.type in ROWS:
                     self.named.append((at, *own))

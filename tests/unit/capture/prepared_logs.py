@@ -12,7 +12,7 @@ import pytest
 from hypothesis import strategies as st
 
 from airflow_provider_binlog.binlog.header import EventType
-from airflow_provider_binlog.capture import extract
+from airflow_provider_binlog.capture.extract import extract
 from airflow_provider_binlog.changes import ROW
 from airflow_provider_binlog.limits import Limits
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_provider_binlog.capture.backlog import (
+from airflow_provider_binlog.capture.backlog.joining import commit_backlog
+from airflow_provider_binlog.capture.backlog.sub_ranges import (
     BacklogPlan,
-    commit_backlog,
     plan_backlog,
     stage_sub_range,
 )

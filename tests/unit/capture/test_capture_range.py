@@ -12,7 +12,7 @@ import pytest
 
 from airflow_provider_binlog.binlog.header import IGNORABLE, EventType
 from airflow_provider_binlog.capture.capture_range import executed_at
-from airflow_provider_binlog.capture.table_filter import TableFilter
+from airflow_provider_binlog.capture.log_range import TableFilter
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.errors import (
     ConnectionLostError,
@@ -42,8 +42,6 @@ from tests.unit.capture.whole_logs import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
-
-    from airflow_provider_binlog.capture.log_range import Progress
 
 
 def test_every_boundary_between_transactions_is_a_stop_and_no_other_offset_is() -> None:
@@ -288,7 +286,7 @@ def test_progress_is_reported_now_and_then(monkeypatch: pytest.MonkeyPatch) -> N
     start = Position("binlog.000001", first.offsets[2])
     clock = iter(range(0, 1000, 6))
     monkeypatch.setattr("time.monotonic", lambda: float(next(clock)))
-    seen: list[Progress] = []
+    seen: list[str] = []
 
     capture(
         file_source(files, block_bytes=60),
@@ -299,10 +297,8 @@ def test_progress_is_reported_now_and_then(monkeypatch: pytest.MonkeyPatch) -> N
     )
 
     read = len(first.data) - start.offset + len(second.data)
-    assert seen[-1].bytes == read
-    assert (seen[-1].file, seen[-1].offset) == ("binlog.000002", len(second.data))
-    assert seen[-1].bytes_total == 1000
-    assert [each.events for each in seen] == sorted(each.events for each in seen)
+    share = f"{read / 1e6:.1f} MB of 0.0 MB ({read // 10} %)"
+    assert seen[-1].startswith(f"binlog.000002:{len(second.data)}, {share}, ")
 
 
 def test_what_was_executed_before_a_position() -> None:

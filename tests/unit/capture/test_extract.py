@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_provider_binlog.capture import extract
-from airflow_provider_binlog.capture.table_filter import TableFilter
+from airflow_provider_binlog.capture.extract import extract
+from airflow_provider_binlog.capture.log_range import TableFilter
 from airflow_provider_binlog.errors import ConfigurationError, ConflictError, ManifestError
 from airflow_provider_binlog.position import FIRST_OFFSET, Position
 from tests.support.builder import SERVER_UUID

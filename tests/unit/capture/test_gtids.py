@@ -74,11 +74,11 @@ CUT = st.lists(st.integers(1, 100), max_size=8)
 def test_as_one_after_another(before: list[Gtid], gtids: list[Gtid], cut: list[int]) -> None:
     expected = GtidSet()
     for gtid in before:
-        expected.add(*gtid)
-    previous = expected.copy()
+        expected.add_interval(*gtid, gtid[2])
+    previous = expected.union(GtidSet())
     new = [gtid for gtid in gtids if gtid not in before]
     for gtid in new:
-        expected.add(*gtid)
+        expected.add_interval(*gtid, gtid[2])
 
     known = read(ExecutedGtids(Flavor.MYSQL, str(previous)), a_file(new, None), cut)
     said = read(ExecutedGtids(Flavor.MYSQL, None), a_file(new, previous), cut)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_binlog.capture.known_tables import known_tables
+from airflow_provider_binlog.capture.extract import known_tables
 from airflow_provider_binlog.changes import InvalidText
 from airflow_provider_binlog.position import Position
 from airflow_provider_binlog.schema import Schema

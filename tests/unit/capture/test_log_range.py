@@ -1,30 +1,23 @@
-"""Progress: one line that says how far a range is."""
+"""ProgressReporter: one line that says how far a range is."""
 
 from __future__ import annotations
 
-from airflow_provider_binlog.capture.log_range import Progress
+import pytest
+
+from airflow_provider_binlog.capture.log_range import ProgressReporter
+from airflow_provider_binlog.position import Position
 
 
-def progress(bytes_total: int | None) -> str:
-    return str(
-        Progress(
-            file="binlog.000007",
-            offset=1_048_576,
-            bytes=12_300_000,
-            bytes_total=bytes_total,
-            events=900,
-            parts=2,
-            rows=77,
-            seconds=3.4,
-        )
-    )
+@pytest.mark.parametrize(("bytes_total", "share"), [(80_000_000, " of 80.0 MB (15 %)"), (None, "")])
+def test_a_line_says_how_far_a_range_is(
+    bytes_total: int | None, share: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter([0.0, 1.0, 6.4])
+    monkeypatch.setattr("time.monotonic", lambda: next(clock))
+    lines: list[str] = []
+    reporter = ProgressReporter(Position("binlog.000007", 4), bytes_total, lines.append)
 
+    for offset in (1_000, 12_300_004):
+        reporter.report(Position("binlog.000007", offset), events=900, parts=2, rows=77)
 
-def test_with_a_known_end() -> None:
-    assert progress(80_000_000) == (
-        "binlog.000007:1048576, 12.3 MB of 80.0 MB (15 %), 900 events, 77 rows in 2 parts, 3 s"
-    )
-
-
-def test_with_an_end_that_is_not_known() -> None:
-    assert progress(None) == "binlog.000007:1048576, 12.3 MB, 900 events, 77 rows in 2 parts, 3 s"
+    assert lines == [f"binlog.000007:12300004, 12.3 MB{share}, 900 events, 77 rows in 2 parts, 6 s"]

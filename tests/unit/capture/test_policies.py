@@ -11,7 +11,7 @@ import pytest
 from airflow_provider_binlog.binlog.column_types import ColumnType
 from airflow_provider_binlog.binlog.events.table_map import TableMap
 from airflow_provider_binlog.binlog.header import EventType
-from airflow_provider_binlog.capture import extract
+from airflow_provider_binlog.capture.extract import extract
 from airflow_provider_binlog.changes import InvalidText, Policies, ZeroDates
 from airflow_provider_binlog.errors import BinlogError, ConfigurationError
 from airflow_provider_binlog.manifest import Manifest

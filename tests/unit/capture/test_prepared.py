@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airflow_provider_binlog.binlog.header import IGNORABLE
-from airflow_provider_binlog.capture.table_filter import TableFilter
+from airflow_provider_binlog.capture.log_range import TableFilter
 from airflow_provider_binlog.errors import UnsupportedError
 from airflow_provider_binlog.limits import Limits
 from airflow_provider_binlog.position import Flavor, Position

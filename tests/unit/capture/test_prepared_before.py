@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_binlog.binlog.header import EventType
-from airflow_provider_binlog.capture.capture_range import prepared_at
+from airflow_provider_binlog.capture.capture_range import prepared_between
 from airflow_provider_binlog.errors import (
     ConnectionLostError,
     ForeignPositionError,
@@ -90,7 +90,7 @@ def test_what_was_prepared_where_nothing_can_be_decoded_is_not_known() -> None:
     damaged = [w.start(1), Made(EventType.TRANSACTION_PAYLOAD, b"?")]
     files = a_log(Flavor.MYSQL, [*damaged, *w.plain(2, *w.changes(1))])
 
-    assert prepared_at(file_source(files), end_of(files)) == ()
+    assert prepared_between(file_source(files), end_of(files).file_start, end_of(files)) == ()
 
 
 @FLAVORS

@@ -58,46 +58,25 @@ class Transaction:
 
     Attributes:
         events: What is logged of it.
-        rows: Its rows that were not rolled back: their step, table, number, and whether bad.
+        rows: Its rows: their step, table, number, and whether bad.
         uncertain: Steps before which it is not certain what was rolled back.
     """
 
     events: list[Made] = field(default_factory=list)
     rows: list[tuple[int, str, int, bool]] = field(default_factory=list)
-    savepoints: list[tuple[str, int]] = field(default_factory=list)
     uncertain: list[int] = field(default_factory=list)
-    since: int | None = None
 
     def run(self, flavor: Flavor, steps: list[tuple[str, str]], numbers: Any) -> None:
         for at, (step, name) in enumerate(steps):
             if step == "save":
                 self.events.append(query(f"SAVEPOINT `{name}`"))
-                self.savepoints = [each for each in self.savepoints if each[0] != name]
-                self.savepoints.append((name, at))
-                self.since = at if self.since is None else self.since
             elif step == "back":
                 self.events.append(query(f"ROLLBACK TO `{name}`"))
-                self.back(name, at)
+                self.uncertain.append(at)
             else:
                 number = next(numbers)
                 self.events += insert(flavor, name, number, bad=step == "bad")
                 self.rows.append((at, name, number, step == "bad"))
-
-    def back(self, name: str, at: int) -> None:
-        names = [each for each, _ in self.savepoints]
-        if name not in names:
-            self.uncertain.append(at)
-            return
-        index = names.index(name)
-        self.rows = [row for row in self.rows if row[0] < self.savepoints[index][1]]
-        del self.savepoints[index + 1 :]
-
-    def roll_back(self) -> None:
-        """End with ROLLBACK: nothing announces it, but the first SAVEPOINT."""
-        since = self.since
-        if since is not None:
-            self.rows = [row for row in self.rows if row[0] < since]
-        self.uncertain.append(1 << 30)
 
 
 class Reference:
@@ -165,7 +144,7 @@ def play(operations: Any, flavor: Flavor) -> tuple[Files, Reference]:
         logged = writer.plain(next(gtids), *transaction.events)
         if kind != "commit":
             logged[-1] = query("ROLLBACK")
-            transaction.roll_back()
+            transaction.uncertain.append(1 << 30)
         groups[-1] += logged
         reference.commit(transaction)
     return a_log(flavor, *groups), reference

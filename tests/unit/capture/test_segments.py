@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_binlog.capture import extract
-from airflow_provider_binlog.capture.table_filter import TableFilter
+from airflow_provider_binlog.capture.extract import extract
+from airflow_provider_binlog.capture.log_range import TableFilter
 from airflow_provider_binlog.manifest import Manifest
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position, SourceIdentity
 from airflow_provider_binlog.schema import (

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from airflow_provider_binlog.binlog.gtid_set import GtidSet, MariadbGtidPosition
 from airflow_provider_binlog.binlog.header import EventType
-from airflow_provider_binlog.capture import extract
+from airflow_provider_binlog.capture.extract import extract
 from airflow_provider_binlog.capture.gtids import is_logged, position_with_gtids
 from airflow_provider_binlog.errors import ForeignPositionError, PositionPurgedError
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position, SourceIdentity
@@ -55,7 +55,8 @@ def text_of(flavor: Flavor, names: Sequence[Name]) -> str:
         return str(MariadbGtidPosition.of([(d, 1, n) for d, n in sorted(names)]))
     result = GtidSet()
     for server, number in names:
-        result.add((*SERVERS, SERVER_UUID)[server], "t" if server == 2 else "", number)
+        uuid = (*SERVERS, SERVER_UUID)[server]
+        result.add_interval(uuid, "t" if server == 2 else "", number, number)
     return str(result)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_binlog.binlog.header import EventType
-from airflow_provider_binlog.capture.table_filter import TableFilter
+from airflow_provider_binlog.capture.log_range import TableFilter
 from airflow_provider_binlog.errors import UnsupportedError
 from airflow_provider_binlog.manifest import Statement
 from airflow_provider_binlog.position import Flavor

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_binlog.binlog.events.statements import Query
-from airflow_provider_binlog.capture.table_filter import TableFilter
+from airflow_provider_binlog.capture.log_range import TableFilter
 from airflow_provider_binlog.errors import ConfigurationError
 
 
@@ -121,6 +121,6 @@ _HEARTBEAT = (
 def test_statements_that_change_no_captured_table(
     include: list[str], sql: str, databases: tuple[str, ...] | None, *, left_out: bool
 ) -> None:
-    query = Query(7, "mysql", 0, None, sql, databases=databases)
+    query = Query(7, "mysql", 0, sql, databases=databases)
 
     assert TableFilter(include).leaves_out(query) is left_out

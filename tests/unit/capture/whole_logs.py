@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_binlog.binlog.header import EventType
-from airflow_provider_binlog.capture import extract
+from airflow_provider_binlog.capture.extract import extract
 from airflow_provider_binlog.position import Flavor, Position, SourceIdentity
 from tests.support import builder
 from tests.support.logs import TABLES, Made, insert, maps, query, write_files

@@ -13,8 +13,7 @@ import pytest
 from airflow.cli.cli_config import ActionCommand, GroupCommand
 
 from airflow_provider_binlog.binlog.header import EventType
-from airflow_provider_binlog.cli.airflow_commands import get_binlog_cli_commands
-from airflow_provider_binlog.cli.commands import COMMANDS, Group, main
+from airflow_provider_binlog.cli.commands import COMMANDS, Group, get_binlog_cli_commands, main
 from tests.support import builder
 
 NUMBER = (42).to_bytes(4, "little")

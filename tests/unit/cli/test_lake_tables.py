@@ -15,7 +15,7 @@ from airflow_provider_binlog.spark.merge.progress import (
     progress_folder,
     save_progress,
 )
-from airflow_provider_binlog.spark.target.state import Hold, Mark
+from airflow_provider_binlog.spark.target.state import ForeignWrite, Hold, Mark
 from airflow_provider_binlog.staging.paths import StoredFiles
 from airflow_provider_binlog.table_options import TableRules
 from tests.support.stores import open_store
@@ -48,6 +48,9 @@ def test_each_table_is_printed_with_its_state_and_the_way_out(
             ("shop", "orders"): TableProgress(Mark(42)),
             ("shop", "items"): TableProgress(Mark(40, 2), 41, pending=True, hold=stale),
             ("shop", "late"): TableProgress(Mark(41), 42, pending=True),
+            ("shop", "written"): TableProgress(
+                Mark(42), foreign_write=ForeignWrite(7, "DELETE", "ann", "2026-11-22")
+            ),
         },
     )
     files = Files(open_store(staging), "shop")
@@ -66,6 +69,11 @@ def test_each_table_is_printed_with_its_state_and_the_way_out(
         "then merge\n"
         "shop.late  live  41  waits for a merge\n"
         "shop.orders  live  42\n"
+        "shop.written  live  suspect  42\n"
+        "    version 7 of the lake table changed rows, and is no merge's (DELETE by ann at "
+        "2026-11-22): they may differ from the source's until it is reloaded\n"
+        f"    to reload it: airflow binlog reload shop {staging} --conn CONN --table shop.written, "
+        "then merge\n"
     )
 
 

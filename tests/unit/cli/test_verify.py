@@ -141,7 +141,7 @@ def test_a_table_that_is_left_out_is_not_refused(
     assert "rows      1 in 1 tables" in out
 
 
-def test_rows_after_a_damaged_one_are_read(
+def test_rows_before_a_damaged_one_and_those_of_other_tables_are_read(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = BinlogFile()
@@ -149,14 +149,15 @@ def test_rows_after_a_damaged_one_are_read(
     mapped, (code, body) = changes(A, 3)
     file.add_transaction(2, [mapped, (code, body[:-1])])
     damaged = file.offsets[-2]
-    file.add_transaction(3, changes(A, 4))
+    file.add_transaction(3, [*changes(A, 4), *changes(B, 4)])
 
     exit_code, out, _ = verify(capsys, write(tmp_path, file))
 
     assert exit_code == 1
-    assert "  shop.a                                   3  3 inserts" in out
+    assert "  shop.a                                   2  2 inserts" in out
+    assert "  shop.b                                   1  1 inserts" in out
     assert f"  binlog.000001:{damaged}  " in out
-    assert "not decoded: WRITE_ROWS, 1 events" in out
+    assert "not decoded: WRITE_ROWS, 2 events" in out
 
 
 def test_the_transaction_after_rows_without_a_table_map_is_read(
@@ -199,18 +200,18 @@ def test_the_file_after_a_damaged_one_is_read(
     assert "the gzip file ends early" in out
 
 
-def test_a_table_of_many_damaged_events_is_not_read_further(
+def test_a_table_of_a_damaged_event_is_not_decoded_further(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = BinlogFile()
     mapped, (code, body) = changes(A, 3)
-    for number in range(1, 300):
+    for number in range(1, 4):
         file.add_transaction(number, [mapped, (code, body[:-1])])
 
     _, out, _ = verify(capsys, write(tmp_path, file))
 
-    assert "(100 times)" in out
-    assert "not decoded: WRITE_ROWS, 299 events" in out
+    assert "refused   1\n" in out
+    assert "not decoded: WRITE_ROWS, 3 events" in out
 
 
 def test_xa_is_counted_where_it_is_committed(
@@ -253,33 +254,23 @@ def verify_served(capsys: pytest.CaptureFixture[str], log: Served) -> tuple[int,
     return refused, capsys.readouterr().out
 
 
-def test_what_a_later_block_rolls_back_is_not_counted(capsys: pytest.CaptureFixture[str]) -> None:
-    file = BinlogFile()
-    reverted = [statement("SAVEPOINT `s`"), *changes(A, 2, 3), statement("ROLLBACK TO `s`")]
-    file.add_transaction(1, [*changes(A, 1), *reverted, *changes(A, 4)])
-
-    refused, out = verify_served(capsys, Served(file))
-
-    assert refused == 0
-    assert "  shop.a                                   2  2 inserts" in out
-
-
-def test_savepoints_after_an_unknown_one_are_followed(
+def test_a_rollback_to_a_savepoint_is_refused(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     file = BinlogFile()
     back = statement("ROLLBACK TO `s`")
-    file.add_transaction(1, [*changes(A, 1), back, *changes(A, 2), back])
-    offsets = [file.offsets[at] for at in (-5, -2)]
-    file.add_transaction(2, [*changes(A, 3), statement("SAVEPOINT `s`"), *changes(A, 4), back])
+    file.add_transaction(
+        1, [*changes(A, 1), statement("SAVEPOINT `s`"), *changes(A, 2), back, *changes(A, 3)]
+    )
+    offset = file.offsets[-4]
 
     code, out, _ = verify(capsys, write(tmp_path, file))
     in_pieces = verify_served(capsys, Served(file))
 
     assert code == 1
-    assert f"  binlog.000001:{offsets[0]}  a transaction was rolled back to a savepoint that" in out
+    assert f"  binlog.000001:{offset}  a transaction was rolled back to a savepoint, and" in out
     assert "  shop.a                                   3  3 inserts" in out
-    assert in_pieces == (2, out)
+    assert in_pieces == (1, out)
 
 
 def test_a_server_names_what_its_log_does_not(capsys: pytest.CaptureFixture[str]) -> None:
@@ -353,4 +344,4 @@ def test_one_reason_of_one_table_is_one_line() -> None:
         "  f.2  no (table=a.c)  (3 times)",
         "  f.3  damaged (wanted=2)",
     ]
-    assert refusals.count == 6
+    assert refusals.counts.total() == 6

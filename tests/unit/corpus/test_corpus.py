@@ -7,20 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_binlog.binlog.header import ROWS_V1, EventType, show_name
+from airflow_provider_binlog.binlog.header import EventType, show_name
 from airflow_provider_binlog.changes import CHANGE_TYPE, ROW, ChangeType
 from airflow_provider_binlog.errors import BinlogError
 from airflow_provider_binlog.transport.files.reader import FileBlockStream
 from airflow_provider_binlog.transport.server.information_schema import ServerTables
 from tests.corpus.capture import capture, read_changes, stage
 from tests.corpus.case import LOGS, SERVERS, Recorded, recorded
+from tests.reference.rows_header import ROWS_V1
 from tests.support.server_tables import server_column, server_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.corpus.capture import Change
+    from tests.reference.rows_header import ROWS_V1
+from tests.corpus.capture import Change
 
 READ = [each for each in recorded() if each.case.refused is None]
 REFUSED = [each for each in recorded() if each.case.refused is not None]

@@ -14,16 +14,14 @@ from airflow_provider_binlog.errors import BinlogError, ConfigurationError, Spar
 from airflow_provider_binlog.executors.job import (
     ChunkWork,
     Failure,
-    FoundAt,
     Job,
     JobReport,
-    Location,
     Outcome,
     SubRangeWork,
+    run_tasks,
 )
-from airflow_provider_binlog.executors.tasks import run_tasks
 from airflow_provider_binlog.operators.spark_engine import build_py_files
-from airflow_provider_binlog.sources.settings import ConnectionSettings
+from airflow_provider_binlog.sources.settings import ConnectionSettings, Location
 
 PASSWORD = "planted"
 SERVER = ConnectionSettings("127.0.0.1", 1, "me", PASSWORD, ssl_mode="disabled", connect_timeout=1)
@@ -43,12 +41,11 @@ CHUNKS = ChunkWork(
 )
 SUB_RANGES = SubRangeWork(
     plan="42-ab",
-    run="a run",
+    run_id="a run",
     server=SERVER,
     files=("s3://c@b/x/",),
-    found_at=(FoundAt("s3://c@b/x/", STORE),),
+    locations={"s3://c@b/x/": STORE},
     numbers=(0, 1),
-    server_ids=(7, None),
 )
 
 
@@ -89,11 +86,11 @@ def test_an_error_is_the_same_in_the_airflow_task(kind: type[BinlogError]) -> No
 
 
 def test_what_no_retry_mends_is_what_the_task_fails_with() -> None:
-    lost = Failure.of(SparkJobError("lost"))
+    lost = Outcome(2, failure=Failure.of(SparkJobError("lost")))
     refused = Outcome(1, failure=Failure.of(ConfigurationError("refused")))
 
-    assert isinstance(JobReport((refused,), lost).find_error(), ConfigurationError)
-    assert isinstance(JobReport((Outcome(1, 5),), lost).find_error(), SparkJobError)
+    assert isinstance(JobReport((lost, refused)).find_error(), ConfigurationError)
+    assert isinstance(JobReport((Outcome(1, 5), lost)).find_error(), SparkJobError)
     assert JobReport((Outcome(1, 5),)).find_error() is None
 
 
@@ -130,7 +127,7 @@ def test_the_zip_and_third_party_packages_are_all_that_executors_need(tmp_path: 
     assert build_py_files(tmp_path).read_bytes() == archive.read_bytes()
     code = f"import sys; sys.path.insert(0, {str(archive)!r}); sys.modules['airflow'] = None; "
     names = (
-        *("executors.application", "executors.tasks", "capture.backlog", "snapshot"),
+        *("executors.application", "executors.job", "capture.backlog", "snapshot"),
         *("sources.file_log", "sources.server_log", "sources.settings"),
     )
     code += "import airflow_provider_binlog." + ", airflow_provider_binlog.".join(names)

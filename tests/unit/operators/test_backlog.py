@@ -17,13 +17,13 @@ from airflow_provider_binlog import (
     BinlogSource,
     BinlogSubRangeOperator,
 )
-from airflow_provider_binlog.capture.backlog import BacklogPlan, store_plan
+from airflow_provider_binlog.capture.backlog.sub_ranges import BacklogPlan, store_plan
 from airflow_provider_binlog.changes import OnTableError
 from airflow_provider_binlog.checkpoint import Checkpoint
 from airflow_provider_binlog.errors import ConfigurationError, PositionPurgedError
 from airflow_provider_binlog.limits import Limits, limits_in_bytes
 from airflow_provider_binlog.operators import backlog
-from airflow_provider_binlog.operators.backlog import check_count, read_sub_range
+from airflow_provider_binlog.operators.backlog import _check_count, read_sub_range
 from tests.support.stores import open_store
 from tests.unit.spark.history import Source
 from tests.unit.spark.staged_changes import INT
@@ -67,8 +67,8 @@ def test_a_plan_refuses_bad_arguments_before_the_server_is_queried(
 
 
 def test_a_sub_range_is_what_a_plan_returned() -> None:
-    assert read_sub_range({"plan": "42-ab", "number": 3, "server_id": 9}) == ("42-ab", 3, 9)
-    assert read_sub_range({"plan": "42-ab", "number": 3, "rows": 5}) == ("42-ab", 3, None)
+    assert read_sub_range({"plan": "42-ab", "number": 3}) == ("42-ab", 3)
+    assert read_sub_range({"plan": "42-ab", "number": 3, "rows": 5}) == ("42-ab", 3)
     for value in (None, "42-ab", {"plan": "42-ab"}, {"plan": "42-ab", "number": "three"}):
         with pytest.raises(ConfigurationError, match="the plan operator returned"):
             read_sub_range(value)
@@ -78,7 +78,7 @@ def test_a_sub_range_that_the_server_has_purged_says_where_else_it_is_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(backlog, "open_log", Mock(side_effect=PositionPurgedError("purged")))
-    sub_range = {"plan": "42-ab", "number": 3, "server_id": 9}
+    sub_range = {"plan": "42-ab", "number": 3}
     operator = BinlogSubRangeOperator(task_id="sub_range", sub_range=sub_range, **STAGING)
     context: Any = {"ti": SimpleNamespace(dag_id="d", run_id="r", task_id="t")}
 
@@ -139,10 +139,10 @@ def test_a_commit_skips_what_the_checkpoint_covers_already(
 
 
 def test_more_sub_ranges_than_can_be_mapped_are_refused() -> None:
-    check_count(1024)
+    _check_count(1024)
 
     with pytest.raises(ConfigurationError, match="raise target_bytes"):
-        check_count(1025)
+        _check_count(1025)
 
 
 def test_an_archive_is_of_a_server() -> None:

@@ -16,10 +16,11 @@ from airflow_provider_binlog.spark.merge.progress import (
     Progress,
     TableProgress,
     load_progress,
+    note_start,
     progress_folder,
+    read_start,
     save_progress,
 )
-from airflow_provider_binlog.spark.merge.start import note_start, read_start
 from airflow_provider_binlog.spark.target.state import Hold, Mark
 from airflow_provider_binlog.staging.object_store import ObjectStore
 from airflow_provider_binlog.staging.paths import StoredFiles
@@ -28,10 +29,10 @@ from tests.support.stores import open_store
 from tests.unit.spark.history import Source, Table
 from tests.unit.spark.staged_changes import INT
 
-_FOLDER = progress_folder("delta", "file:///lake", TableRules())
+FOLDER = progress_folder("delta", "file:///lake", TableRules())
 
 
-class _Files(StoredFiles):
+class Files(StoredFiles):
     """What the job writes, too."""
 
     def __init__(self, store: ObjectStore) -> None:
@@ -49,12 +50,12 @@ class _Files(StoredFiles):
 
 
 @pytest.fixture
-def files(tmp_path: Path) -> _Files:
-    return _Files(open_store(f"file://{tmp_path}"))
+def files(tmp_path: Path) -> Files:
+    return Files(open_store(f"file://{tmp_path}"))
 
 
 @pytest.fixture
-def orders(files: _Files) -> Table:
+def orders(files: Files) -> Table:
     """One merged manifest of one table."""
     source = Source(files.store, "shop")
     orders = source.create("shop", "orders", {"id": INT}, ("id",))
@@ -65,12 +66,12 @@ def orders(files: _Files) -> Table:
     return orders
 
 
-def _save(files: _Files, progress: Progress) -> None:
-    loaded = load_progress(files, _FOLDER)
-    save_progress(files, _FOLDER, progress, loaded=loaded, merged=progress.tables.keys())
+def _save(files: Files, progress: Progress) -> None:
+    loaded = load_progress(files, FOLDER)
+    save_progress(files, FOLDER, progress, loaded=loaded, merged=progress.tables.keys())
 
 
-def _find(files: _Files, *more: str, through: int | None = None) -> dict[str, Any] | None:
+def _find(files: Files, *more: str, through: int | None = None) -> dict[str, Any] | None:
     return find_idle_report(files, [*_arguments(through), *more])
 
 
@@ -84,7 +85,7 @@ def _arguments(through: int | None = None) -> list[str]:
     )
 
 
-def test_what_is_merged_is_not_merged_again(files: _Files, orders: Table) -> None:
+def test_what_is_merged_is_not_merged_again(files: Files, orders: Table) -> None:
     report = _find(files)
 
     assert report is not None
@@ -94,7 +95,7 @@ def test_what_is_merged_is_not_merged_again(files: _Files, orders: Table) -> Non
     assert _find(files, through=1) is not None
 
 
-def test_a_new_manifest_is_merged(files: _Files, orders: Table) -> None:
+def test_a_new_manifest_is_merged(files: Files, orders: Table) -> None:
     orders.insert(id=2)
     orders.source.commit()
 
@@ -103,7 +104,7 @@ def test_a_new_manifest_is_merged(files: _Files, orders: Table) -> None:
 
 
 def test_a_source_that_was_captured_again_under_its_name_is_refused(
-    files: _Files, orders: Table
+    files: Files, orders: Table
 ) -> None:
     """Else the first manifests would be taken for those that the lake has got."""
     second = orders.source.make_manifest()
@@ -113,18 +114,18 @@ def test_a_source_that_was_captured_again_under_its_name_is_refused(
         _find(files)
 
 
-def test_without_progress_the_job_is_submitted(files: _Files, orders: Table) -> None:
+def test_without_progress_the_job_is_submitted(files: Files, orders: Table) -> None:
     assert _find(files, "--lake", "file:///other") is None
     assert _find(files, "--options", '{"*": {"target": "{table}"}}') is None
 
 
-def test_after_a_killed_merge_none_is_idle(files: _Files, orders: Table) -> None:
-    note_start(files, _FOLDER, [orders.name])
+def test_after_a_killed_merge_none_is_idle(files: Files, orders: Table) -> None:
+    note_start(files, FOLDER, [orders.name])
 
     assert _find(files) is None
 
 
-def test_a_table_that_waits_is_merged_by_who_is_for_it(files: _Files, orders: Table) -> None:
+def test_a_table_that_waits_is_merged_by_who_is_for_it(files: Files, orders: Table) -> None:
     manifest = orders.source.log.load(1)
     tables = {orders.name: TableProgress(first=1, pending=True)}
     _save(files, replace(Progress().read([manifest]), tables=tables))
@@ -133,14 +134,14 @@ def test_a_table_that_waits_is_merged_by_who_is_for_it(files: _Files, orders: Ta
     assert _find(files, "--exclude", "shop.*") is not None
 
 
-def test_globs_that_match_nothing_staged_are_reported(files: _Files, orders: Table) -> None:
+def test_globs_that_match_nothing_staged_are_reported(files: Files, orders: Table) -> None:
     report = _find(files, "--tables", "shop.*", "shop.Orders", "--exclude", "*.audit")
 
     assert report is not None
     assert report["unmatched"] == ["shop.Orders", "*.audit"]
 
 
-def test_a_stale_table_is_reported(files: _Files, orders: Table) -> None:
+def test_a_stale_table_is_reported(files: Files, orders: Table) -> None:
     manifest = orders.source.log.load(1)
     state = Hold("stale", "its key changed", "binlog.000001:4")
     tables = {orders.name: TableProgress(Mark(1), first=2, pending=True, hold=state)}
@@ -156,7 +157,7 @@ def test_a_stale_table_is_reported(files: _Files, orders: Table) -> None:
 
 
 def test_an_unreadable_snapshot_is_left_to_the_merge_of_its_table(
-    files: _Files, orders: Table
+    files: Files, orders: Table
 ) -> None:
     """Its id has the table's digest: merges that are not for the table find nothing to do."""
     files.write(snapshot_path(f"20261122T000000.000000Z-{table_digest(orders.name)}"), b"cut")
@@ -166,7 +167,7 @@ def test_an_unreadable_snapshot_is_left_to_the_merge_of_its_table(
 
 
 def test_an_unreadable_snapshot_of_a_table_that_no_merge_has_seen_is_reported(
-    files: _Files, orders: Table
+    files: Files, orders: Table
 ) -> None:
     name = ("shop", "new")
     id_ = f"20261122T000000.000000Z-{table_digest(name)}"

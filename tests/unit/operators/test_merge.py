@@ -196,7 +196,7 @@ def checkpoint(monkeypatch: pytest.MonkeyPatch) -> Checkpoint:
         "unmatched": ["shop.C"],
         "tables": [
             {"table": "shop.a", "target": "l.a", "status": "merged", "rows": {}, "reason": ""}
-            | {"missing_rows": 3},
+            | {"missing_rows": 3, "suspect": "version 7 is no merge's"},
             {"table": "shop.b", "target": "l.b", "status": "stale", "rows": {}, "reason": "why"},
         ],
     }
@@ -249,6 +249,7 @@ def test_a_task_that_only_merges_moves_no_checkpoint(
     assert Variables.found == {"binlog_checkpoint_shop": checkpoint.encode()}
     warned = capsys.readouterr().out
     assert "3 rows that were updated or deleted were not in l.a" in warned
+    assert "shop.a is suspect: version 7 is no merge's" in warned
     assert "globs match no staged table, in letters and case: correct them" in warned
     assert "(globs=shop.C)" in warned
 

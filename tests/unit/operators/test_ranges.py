@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_binlog.capture.table_filter import TableFilter
+from airflow_provider_binlog.capture.log_range import TableFilter
 from airflow_provider_binlog.errors import ConfigurationError
-from airflow_provider_binlog.operators.ranges import check_globs
+from airflow_provider_binlog.operators.extract import check_globs
 from airflow_provider_binlog.schema import TableName
 
 LOGGED = {("shop", "orders")}

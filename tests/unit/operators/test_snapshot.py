@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,18 @@ import pytest
 from airflow_provider_binlog import BinlogSnapshotOperator, BinlogSource
 from airflow_provider_binlog.errors import (
     ConfigurationError,
+    ManifestError,
     ServerChangedError,
     SourceError,
     TableAlteredError,
 )
+from airflow_provider_binlog.executors.job import ChunkWork
 from airflow_provider_binlog.hooks.binlog import BinlogHook
 from airflow_provider_binlog.operators.arguments import read_chunk_range, read_table_name
-from airflow_provider_binlog.snapshot import SnapshotFiles
+from airflow_provider_binlog.snapshot.plan import SnapshotFiles
+from airflow_provider_binlog.sources.settings import ConnectionSettings
+from tests.support.stores import open_store
+from tests.unit.snapshot.test_plan import REQUEST, plan
 
 SHOP = BinlogSource("shop", start="now")
 
@@ -78,3 +84,52 @@ def test_an_argument_that_cannot_be_used_is_refused(
 def test_chunks_are_those_that_were_shared(chunks: object) -> None:
     with pytest.raises(ConfigurationError, match="that a BinlogSnapshotPlanOperator returned"):
         read_chunk_range(chunks)
+
+
+@pytest.mark.parametrize("table", ["crm.users", "mysql.user", "shop.Orders", "shop.tmp_1"])
+def test_a_table_that_is_not_captured_is_not_read(table: str) -> None:
+    operator = BinlogSnapshotOperator(
+        task_id="read",
+        source=SHOP,
+        staging_path="/s",
+        table=table,
+        tables=["shop.[a-z]*", "*.user"],
+        exclude=["*.tmp_*"],
+    )
+
+    with pytest.raises(ConfigurationError, match="a table that is not captured"):
+        operator._take("a run")
+    with pytest.raises(ConfigurationError, match="a table that is not captured"):
+        operator._read_chunks({"snapshot": "an id", "first": 0, "stop": 1})
+
+
+def test_a_stored_plan_chooses_no_table(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Who can write to the staging area cannot let a task read what the DAG does not name."""
+    settings = ConnectionSettings("nowhere", 3306, "root")
+    monkeypatch.setattr(BinlogHook, "settings", settings)
+    store = open_store(f"file://{tmp_path}")
+    planned = plan()
+    SnapshotFiles(store, "shop").write_plan(replace(planned, database="crm", table="users"))
+    operator = BinlogSnapshotOperator(
+        task_id="read", source=SHOP, staging_path=f"file://{tmp_path}", table="shop.orders"
+    )
+    work = ChunkWork(
+        server=settings,
+        snapshot=planned.id,
+        database="shop",
+        table="orders",
+        where=None,
+        numbers=(0,),
+        limits={},
+        rows_per_second_max=None,
+        threads_running_max=None,
+        replica_lag_max=None,
+        replicas=(),
+    )
+
+    with pytest.raises(ManifestError, match="no plan of a snapshot of this table"):
+        operator._read_chunks({"snapshot": planned.id, "first": 0, "stop": 1})
+    with pytest.raises(ManifestError, match="no plan of a snapshot of this table"):
+        work.run("shop", 0, store)
+    # A task that begins a snapshot makes a plan of its own.
+    assert SnapshotFiles(store, "shop").find_plan(REQUEST) is None

@@ -13,7 +13,7 @@ from airflow_provider_binlog import BinlogSnapshotOperator, BinlogSource, Binlog
 from airflow_provider_binlog.errors import ConfigurationError, SparkJobError
 from airflow_provider_binlog.hooks.object_storage import locate
 from airflow_provider_binlog.operators.backlog import read_sub_ranges
-from tests.unit.executors.test_job import CHUNKS, job
+from tests.unit.executors.test_job import CHUNKS
 
 SHOP = BinlogSource("shop", start="now")
 
@@ -52,7 +52,7 @@ def test_an_argument_of_spark_that_cannot_be_used_is_refused(
     spark: dict[str, Any], refusal: str
 ) -> None:
     with pytest.raises(ConfigurationError, match=refusal):
-        snapshot(spark=spark).run_on_spark(job(CHUNKS))
+        snapshot(spark=spark).run_on_spark("shop", CHUNKS)
 
 
 @pytest.mark.parametrize("failure", [None, AirflowException("exit code 1")])
@@ -72,7 +72,7 @@ def test_an_application_that_ends_without_a_report_may_be_tried_again(
     operator = snapshot(spark={"conf": {"a": "b"}, "py_files": "/own.zip", "executor_memory": "2g"})
 
     with pytest.raises(SparkJobError, match="ended without a report") as raised:
-        operator.run_on_spark(job(CHUNKS))
+        operator.run_on_spark("shop", CHUNKS)
 
     assert raised.value.retryable
     (hook,) = submitted
@@ -100,16 +100,16 @@ def test_a_timeout_ends_spark_submit(monkeypatch: pytest.MonkeyPatch) -> None:
     operator = snapshot()
 
     with pytest.raises(AirflowTaskTimeout):
-        operator.run_on_spark(job(CHUNKS))
+        operator.run_on_spark("shop", CHUNKS)
     operator.on_kill()
 
     assert killed == [True]
 
 
 def test_all_sub_ranges_of_one_plan_are_staged_on_spark() -> None:
-    ranges = [{"plan": "1-ab", "number": each, "server_id": 9 + each} for each in range(2)]
+    ranges = [{"plan": "1-ab", "number": each} for each in range(2)]
 
-    assert read_sub_ranges(ranges) == ("1-ab", (0, 1), (9, 10))
+    assert read_sub_ranges(ranges) == ("1-ab", (0, 1))
     others: list[Any] = [ranges[0], [], None, "1-ab"]
     for value in others:
         with pytest.raises(ConfigurationError, match="the list that the plan operator returned"):

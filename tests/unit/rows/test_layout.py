@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -70,12 +69,6 @@ def test_columns_without_names_are_numbered() -> None:
 
     assert not layout.named
     assert layout.schema.names == ["@1", "@2"]
-
-
-def test_a_layout_pickles() -> None:
-    layout = pickle.loads(pickle.dumps(compile_layout(NAMED)))
-
-    assert layout.schema == compile_layout(NAMED).schema
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from airflow_provider_binlog.binlog.header import EventType
 from airflow_provider_binlog.changes import InvalidText, Policies, ZeroDates
 from airflow_provider_binlog.errors import BinlogError, FormatError, UnsupportedError
 from airflow_provider_binlog.rows.layout import compile_layout
-from airflow_provider_binlog.rows.types.text import replace_invalid
+from airflow_provider_binlog.rows.types.strings import replace_invalid
 from airflow_provider_binlog.rows.values import Bytes
 from tests.reference.rows import decode_plainly
 from tests.support.decoded import decode
@@ -74,22 +73,6 @@ def test_both_decoders_agree_under_every_policy(
         )
         assert fast.unrepresentable == plain.unrepresentable
         assert fast.invalid_text == plain.invalid_text
-
-
-def test_a_layout_with_policies_pickles() -> None:
-    table_map = wire.table(
-        wire.column(ColumnType.DATE),
-        wire.varchar(40),
-        wire.column(ColumnType.ENUM, b"\x01", enum_values=(b"\xff", b"b")),
-        wire.column(ColumnType.BLOB_COMPRESSED, b"\x02"),
-    )
-    for policies in (REPLACE, BINARY, NO_ZERO_DATES, Policies(zero_dates=ZeroDates.TEXT)):
-        if policies is NO_ZERO_DATES:
-            table_map = wire.table(*table_map.columns[:2])
-        layout = pickle.loads(pickle.dumps(compile_layout(table_map, policies=policies)))
-
-        assert layout.policies == policies
-        assert layout.schema == compile_layout(table_map, policies=policies).schema
 
 
 # ------------------------------------------------------------------- zero dates

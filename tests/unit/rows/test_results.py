@@ -25,7 +25,7 @@ from airflow_provider_binlog.errors import (
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.rows.layout import compile_layout
 from airflow_provider_binlog.rows.results import ResultLayout, compile_results
-from airflow_provider_binlog.schema_history.table_map_builder import describe
+from airflow_provider_binlog.schema_history.completion import describe
 from airflow_provider_binlog.sql.columns import Facts, Key, PartialColumn, PartialSchema
 
 _T = ColumnType

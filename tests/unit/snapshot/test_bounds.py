@@ -10,7 +10,7 @@ import pytest
 from airflow_provider_binlog.errors import ManifestError
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.rows.layout import compile_layout
-from airflow_provider_binlog.schema_history.table_map_builder import describe
+from airflow_provider_binlog.schema_history.completion import describe
 from airflow_provider_binlog.snapshot.bounds import ChunkKey, KeyColumn, condition, find_key
 from airflow_provider_binlog.sql.columns import Facts, Key, PartialColumn, PartialSchema
 from airflow_provider_binlog.transport.server.tables import ColumnOrder

@@ -9,16 +9,15 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_binlog.errors import ConfigurationError
-from airflow_provider_binlog.operators.snapshot_plan import lake_tables
+from airflow_provider_binlog.operators.needed_tables import lake_tables
 from airflow_provider_binlog.schema import TableName
 from airflow_provider_binlog.snapshot.needed import (
-    ChunkShare,
     choose_tables,
     find_needed,
     limit_tables,
     next_time,
-    share_chunks,
 )
+from airflow_provider_binlog.snapshot.take import share_chunks
 from airflow_provider_binlog.snapshot_manifest import new_snapshot_id, snapshot_path
 from airflow_provider_binlog.spark.merge.progress import Progress, TableProgress
 from airflow_provider_binlog.spark.target.state import Hold, Mark
@@ -62,7 +61,7 @@ class _Shop:
         on_server = {self.orders.name}
         lake, schemas = lake_tables(self.progress), SchemaFiles(store, "shop")
         at = datetime.max.replace(tzinfo=UTC)
-        return list(find_needed(on_server, lake, snapshots, schemas, now=at).now)
+        return list(find_needed(on_server, lake, snapshots, schemas, now=at)[0])
 
 
 _STALE = Hold("stale", "rows were removed")
@@ -164,7 +163,7 @@ def test_a_table_whose_snapshots_do_not_help_is_read_later(shop: _Shop) -> None:
 
     needed = find_needed({name}, lake, snapshots, schemas, now=again - timedelta(microseconds=1))
 
-    assert (needed.now, needed.later) == ((), {name: again})
+    assert needed == ([], {name: again})
 
 
 def test_only_base_tables_are_read() -> None:
@@ -178,8 +177,7 @@ def test_only_base_tables_are_read() -> None:
 
     tables = choose_tables(kinds, lambda name: name[0] == "shop")
 
-    assert tables.readable == (("shop", "orders"),)
-    assert tables.refused == (("shop", "ids"), ("shop", "prices"))
+    assert tables == ([("shop", "orders")], [("shop", "ids"), ("shop", "prices")])
 
 
 def test_more_tables_than_tasks_wait_for_the_next_run_or_are_refused() -> None:
@@ -202,7 +200,7 @@ def test_more_tables_than_tasks_wait_for_the_next_run_or_are_refused() -> None:
 def test_every_chunk_is_in_one_share(
     counts: list[int], tasks: int, shares: list[tuple[int, int, int]]
 ) -> None:
-    assert share_chunks(counts, tasks) == [ChunkShare(*each) for each in shares]
+    assert share_chunks(counts, tasks) == shares
 
 
 def test_many_chunks_are_shared_by_few_tasks() -> None:
@@ -211,4 +209,4 @@ def test_many_chunks_are_shared_by_few_tasks() -> None:
     shares = share_chunks(counts, 1024)
 
     assert 512 < len(shares) <= 1024
-    assert sum(each.stop - each.first for each in shares) == sum(counts)
+    assert sum(stop - first for _, first, stop in shares) == sum(counts)

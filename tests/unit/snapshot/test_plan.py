@@ -69,6 +69,7 @@ def test_a_run_finds_its_newest_plan(files: SnapshotFiles) -> None:
 def test_a_new_id_follows_those_of_a_clock_that_was_ahead(files: SnapshotFiles) -> None:
     assert files.new_id(NAME, AT) == new_snapshot_id(AT, NAME)
     files.write_plan(plan(hours=2))
+    files = SnapshotFiles(files.store, "shop")
 
     ahead = {files.new_id(NAME, AT) for _ in range(3)}
     later = AT + timedelta(hours=3)
@@ -80,12 +81,12 @@ def test_a_new_id_follows_those_of_a_clock_that_was_ahead(files: SnapshotFiles) 
 
     adopted = new_snapshot_id(AT + timedelta(hours=4), NAME)
     files.store.write(files.key(snapshot_path(adopted)), b"a manifest without a plan")
-    assert files.new_id(NAME, later) > adopted
+    assert SnapshotFiles(files.store, "shop").new_id(NAME, later) > adopted
 
 
 def test_for_many_tables_the_ids_are_listed_once(files: SnapshotFiles) -> None:
     files.write_plan(plan())
-    once = files.listed_once()
+    once = SnapshotFiles(files.store, "shop")
     with patch.object(files.store, "_names", wraps=files.store._names) as listed:
         found = [once.find_plan(replace(REQUEST, name=name)) for name in (NAME, ("shop", "n"))]
         once.new_id(NAME, AT)

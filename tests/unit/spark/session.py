@@ -8,6 +8,7 @@ from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_binlog.spark.job.session import delta_conf, iceberg_conf, join_confs
+from tests.services.jars import catalog_jars
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -74,3 +75,13 @@ def add_catalog(spark: SparkSession, conf: dict[str, str]) -> None:
         context.sc().conf().set(name, value)
         for session in (spark, reading_session(spark)):
             session.conf.set(name, value)
+
+
+def load_catalog_drivers(spark: SparkSession) -> None:
+    """Let the session's catalogs find the drivers of JDBC, beside the classes of Iceberg."""
+    jvm: Any = spark._jvm
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    for jar in catalog_jars():
+        loader.addURL(jvm.java.net.URL(f"file:{jar}"))
+    for driver in ("org.mariadb.jdbc.Driver", "org.sqlite.JDBC"):
+        jvm.java.lang.Class.forName(driver, True, loader)

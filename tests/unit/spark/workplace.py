@@ -13,8 +13,10 @@ import pytest
 
 from airflow_provider_binlog.spark.job.options import MergeOptions
 from airflow_provider_binlog.spark.merge.run import merge_all
-from airflow_provider_binlog.spark.target.delta.table import DeltaLake
-from airflow_provider_binlog.spark.target.iceberg.catalog import IcebergLake
+from airflow_provider_binlog.spark.target import sql as merge_sql
+from airflow_provider_binlog.spark.target.delta.table import COLUMN_MAPPING, DeltaLake
+from airflow_provider_binlog.spark.target.iceberg.catalog import NEW_TABLE, IcebergLake
+from airflow_provider_binlog.spark.target.spark_target import Namespaces
 from airflow_provider_binlog.staging.object_store import ObjectStore
 from airflow_provider_binlog.table_options import TableRules
 from tests.support.stores import open_store
@@ -23,10 +25,12 @@ from tests.unit.spark.session import reading_session
 from tests.unit.spark.staged_changes import INT, TEXT, ColumnType
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import SparkSession
 
     from airflow_provider_binlog.changes import BeforeImages
-    from airflow_provider_binlog.spark.job.report import Report, TableReport
+    from airflow_provider_binlog.spark.job.options import Report, TableReport
     from airflow_provider_binlog.spark.target.spark_target import LakeFormat
     from airflow_provider_binlog.spark.target.state import Hold, TargetState
 
@@ -117,14 +121,23 @@ class Workplace:
     def create_empty(self) -> None:
         """Merge until it is killed in a catalog that creates a table without its rows."""
 
-        def create(lake: LakeFormat, *arguments: Any) -> None:
-            *of, _ = arguments
-            lake.create(*of)
+        def create(_: LakeFormat, session: SparkSession, change: Any, properties: Any) -> None:
+            self.make_empty(change.table, change.columns, properties, session)
             raise RuntimeError("killed")
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(type(self.lake), "create_as", create)
             assert self.try_merge().failed
+
+    def make_empty(
+        self,
+        target: str,
+        columns: Mapping[str, str],
+        properties: Mapping[str, str],
+        session: SparkSession | None = None,
+    ) -> None:
+        """Make a lake table without rows."""
+        make_empty(session or self.spark, self.lake, target, columns, properties)
 
     def failure(self, **options: Any) -> TableReport:
         """Merge one table, which fails."""
@@ -179,6 +192,21 @@ class Workplace:
             columns = list(self.state(table).columns)
             assert set(columns) == set(table.types), table.name
             assert not in_order or columns == list(table.types), table.name
+
+
+def make_empty(
+    session: SparkSession,
+    lake: LakeFormat,
+    target: str,
+    columns: Mapping[str, str],
+    properties: Mapping[str, str],
+) -> None:
+    """Make a lake table without rows."""
+    own = {"iceberg": NEW_TABLE, "delta": COLUMN_MAPPING}[lake.provider] | dict(properties)
+    Namespaces().create(session, target)
+    session.sql(
+        merge_sql.create_table(target, provider=lake.provider, columns=columns, properties=own)
+    )
 
 
 def sorted_rows(rows: list[dict[str, Any]]) -> list[str]:

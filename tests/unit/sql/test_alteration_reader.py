@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from airflow_provider_binlog.errors import UnsupportedError
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.schema import NULL, Default
 from airflow_provider_binlog.sql.alteration_reader import read_alterations, read_elements
 from airflow_provider_binlog.sql.columns import SqlType
+from airflow_provider_binlog.sql.defaults import Literal, LiteralKind
 from airflow_provider_binlog.sql.definitions import (
     FIRST,
     AddColumn,
@@ -27,7 +31,6 @@ from airflow_provider_binlog.sql.definitions import (
     SetDefault,
 )
 from airflow_provider_binlog.sql.lexer import NO_BACKSLASH_ESCAPES, Session, split_words
-from airflow_provider_binlog.sql.literals import Literal, LiteralKind
 
 UNKNOWN = Definition()
 
@@ -36,7 +39,7 @@ def read(
     sql: str, flavor: Flavor = Flavor.MARIADB, *, sql_mode: int = 0, ignore: bool = False
 ) -> tuple[Alteration, ...]:
     session = Session(flavor, sql_mode=sql_mode)
-    (words,) = split_words(sql, session)
+    words = split_words(sql, session)
     return read_alterations(words, session, ignore=ignore)
 
 
@@ -65,14 +68,14 @@ def changed(
 
 # As they were once overlooked.
 ROW_LOSSES = [
-    ("DROP /*x*/ PARTITION p", "dropped a partition"),
-    ("DROP /*!50100 PARTITION */ p, q", "dropped a partition"),
-    ("DROP PARTITION IF EXISTS p", "dropped a partition"),
-    ("TRUNCATE -- x\n PARTITION p", "truncated a partition"),
-    ("TRUNCATE PARTITION ALL", "truncated a partition"),
-    ("DISCARD PARTITION p, q TABLESPACE", "discarded the tablespace of a partition"),
-    ("IMPORT PARTITION p TABLESPACE", "imported the tablespace of a partition"),
-    ("IMPORT TABLESPACE", "imported a tablespace"),
+    ("DROP /*x*/ PARTITION p", "ran DROP PARTITION"),
+    ("DROP /*!50100 PARTITION */ p, q", "ran DROP PARTITION"),
+    ("DROP PARTITION IF EXISTS p", "ran DROP PARTITION"),
+    ("TRUNCATE -- x\n PARTITION p", "ran TRUNCATE PARTITION"),
+    ("TRUNCATE PARTITION ALL", "ran TRUNCATE PARTITION"),
+    ("DISCARD PARTITION p, q TABLESPACE", "ran DISCARD PARTITION"),
+    ("IMPORT PARTITION p TABLESPACE", "ran IMPORT PARTITION"),
+    ("IMPORT TABLESPACE", "ran IMPORT TABLESPACE"),
     ("ENGINE = BLACKHOLE", "gave the table the storage engine BLACKHOLE"),
     ("COMMENT='x' engine `blackhole`", "gave the table the storage engine BLACKHOLE"),
     ("UNION = (u, v)", "gave the table the option UNION"),
@@ -152,11 +155,7 @@ CASES: list[tuple[str, list[Alteration]]] = [
     ),
     (
         "ALTER COLUMN IF EXISTS a SET DEFAULT (1, 2)",
-        [
-            SetDefault(
-                "a", Literal(LiteralKind.EXPRESSION, "( 1 , 2 )", in_brackets=True), optional=True
-            )
-        ],
+        [SetDefault("a", Literal(LiteralKind.EXPRESSION, "( 1 , 2 )"), optional=True)],
     ),
     ("ALTER CHECK c NOT ENFORCED, ALTER CONSTRAINT d ENFORCED, ALTER KEY i IGNORED", []),
     ("CONVERT TO CHARACTER SET latin1 COLLATE latin1_bin", [ConvertCharset("latin1")]),
@@ -166,15 +165,13 @@ CASES: list[tuple[str, list[Alteration]]] = [
     ("DEFAULT CHARACTER SET latin1, CHARSET utf8mb4, AUTO_INCREMENT 5", []),
     ("FORCE, ALGORITHM=INPLACE, LOCK=NONE, DISABLE KEYS, WITHOUT VALIDATION", []),
     ("`PAGE_COMPRESSED`='0', ADD b int", [added("b")]),
-    ("ORDER BY a, b DESC, ADD c int", [added("c")]),
-    ("ORDER BY a, DROP b", [DropColumn("b")]),
     ("PARTITION BY RANGE (a) (PARTITION p VALUES LESS THAN (9), PARTITION q VALUES IN (1))", []),
     ("ADD PARTITION (PARTITION p VALUES LESS THAN (9))", []),
     ("REORGANIZE PARTITION p, q INTO (PARTITION r VALUES LESS THAN (9))", []),
-    ("TRUNCATE PARTITION p, q", [RewriteRows("truncated a partition")]),
-    ("EXCHANGE PARTITION p WITH TABLE u", [RewriteRows("exchanged a partition with a table")]),
-    ("CONVERT PARTITION p TO TABLE u", [RewriteRows("converted a partition to a table")]),
-    ("DISCARD TABLESPACE", [RewriteRows("discarded the tablespace")]),
+    ("TRUNCATE PARTITION p, q", [RewriteRows("ran TRUNCATE PARTITION")]),
+    ("EXCHANGE PARTITION p WITH TABLE u", [RewriteRows("ran EXCHANGE PARTITION")]),
+    ("CONVERT PARTITION p TO TABLE u", [RewriteRows("ran CONVERT PARTITION")]),
+    ("DISCARD TABLESPACE", [RewriteRows("ran DISCARD TABLESPACE")]),
     ("", []),
 ]
 
@@ -219,7 +216,8 @@ def test_what_an_alter_table_does(sql: str, alterations: list[Alteration]) -> No
         "RENAME COLUMN a b",
         "SOMETHING NEW",
         "ENGINE=InnoDB ADD b int",
-        "ORDER BY a, b c d, ADD e int",
+        "ORDER BY a, b DESC, ADD e int",
+        "ADD a int,, DROP b",
     ],
 )
 def test_what_is_not_understood_is_said_to_be(sql: str) -> None:
@@ -247,7 +245,8 @@ def test_what_is_not_understood_is_said_to_be(sql: str) -> None:
 )
 def test_any_text_is_read(parts: list[str], flavor: Flavor) -> None:
     session = Session(flavor)
-    for words in split_words("".join(parts), session):
+    with contextlib.suppress(UnsupportedError):
+        words = split_words("".join(parts), session)
         read_alterations(words, session)
         read_alterations(words, session, ignore=True)
         read_elements(words, session)
@@ -286,16 +285,11 @@ def test_the_default_of_one_column_says_nothing_of_another() -> None:
 
 @pytest.mark.parametrize(
     "sql",
-    ["ADD UNIQUE (a)", "MODIFY a TINYINT", "DROP a", "ADD b INT UNIQUE", "PARTITION BY HASH (a)"],
+    ["ADD UNIQUE (a)", "MODIFY a TINYINT", "ADD b INT", "ADD INDEX (a)", "PARTITION BY HASH (a)"],
 )
 def test_alter_ignore_may_remove_rows(sql: str) -> None:
     assert RewriteRows("ran under ALTER IGNORE TABLE") in read(sql, ignore=True)
     assert not any(isinstance(each, RewriteRows) for each in read(sql))
-
-
-@pytest.mark.parametrize("sql", ["ADD b INT", "RENAME COLUMN a TO b, ALTER c SET DEFAULT 5"])
-def test_alter_ignore_without_anything_to_ignore_keeps_the_rows(sql: str) -> None:
-    assert read(sql, ignore=True) == read(sql)
 
 
 def test_a_new_column_of_the_primary_key_holds_no_null() -> None:

@@ -21,7 +21,7 @@ SESSION = Session(
 
 
 def initial(definition: str, session: Session = SESSION) -> Default | UnknownDefault:
-    (words,) = split_words(definition, session)
+    words = split_words(definition, session)
     return initial_default(read_definition(words, session), session)
 
 
@@ -73,8 +73,8 @@ def test_what_the_log_does_not_say_is_unknown() -> None:
 
 
 def test_a_later_insert_has_another_time() -> None:
-    (words,) = split_words("DATETIME DEFAULT NOW()", SESSION)
-    (literal,) = split_words("INT DEFAULT 7", SESSION)
+    words = split_words("DATETIME DEFAULT NOW()", SESSION)
+    literal = split_words("INT DEFAULT 7", SESSION)
 
     assert write_default(read_definition(words, SESSION), SESSION) is None
     assert write_default(read_definition(literal, SESSION), SESSION) == Default("7")

@@ -23,7 +23,7 @@ LATIN1 = SqlType("varchar", 10, charset="latin1")
 
 
 def definition(sql: str, session: Session = STRICT) -> Definition:
-    (words,) = split_words(sql, session)
+    words = split_words(sql, session)
     return read_definition(words, session)
 
 
@@ -56,6 +56,13 @@ def test_strict_mode_fails_rather_than_lose_a_number() -> None:
 def test_strict_mode_keeps_the_values_of_an_enum_in_another_order() -> None:
     assert reason("enum('a','b')", "enum('b','c','a')") is None
     assert reason("enum('a','b')", "enum('b','c','a')", LAX) is not None
+
+
+def test_an_enum_becomes_text_that_holds_its_values() -> None:
+    assert reason("enum('a','bcd')", "varchar(3)") is None
+    assert reason("enum('a','bcd')", "varchar(2)", LAX) is not None
+    assert reason("enum('a','bcd')", "text") is None
+    assert reason("set('a','b')", "varchar(9)") is not None
 
 
 def test_without_sql_mode_nothing_is_strict() -> None:

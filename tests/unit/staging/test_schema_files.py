@@ -20,7 +20,7 @@ from airflow_provider_binlog.schema import (
     TableState,
     UnknownDefault,
 )
-from airflow_provider_binlog.staging.manifest_log import SchemaFile, SchemaFiles, files_of
+from airflow_provider_binlog.staging.manifest_log import FORMAT, SchemaFile, SchemaFiles, files_of
 from airflow_provider_binlog.staging.object_store import ObjectStore
 from airflow_provider_binlog.staging.paths import part_path, schema_folder
 from tests.support.stores import open_store
@@ -69,22 +69,21 @@ def after(
 def test_a_file_reads_back(state: TableState | None) -> None:
     file = SchemaFile(41, T, state)
 
-    assert SchemaFile.decode(file.encode()) == file
-    assert SchemaFile.decode(file.encode()).encode() == file.encode()
+    assert FORMAT.decode(SchemaFile, FORMAT.encode(file)) == file
 
 
 @given(st.binary() | st.recursive(st.none() | st.integers(), st.lists).map(str))
 def test_any_bytes_are_a_schema_file_or_a_manifest_error(data: bytes | str) -> None:
     with pytest.raises(ManifestError):
-        SchemaFile.decode(data)
+        FORMAT.decode(SchemaFile, data)
 
 
 def test_cut_anywhere_is_refused() -> None:
-    data = SchemaFile(41, T, STATE).encode()
+    data = FORMAT.encode(SchemaFile(41, T, STATE))
 
     for size in range(len(data)):
         with pytest.raises(ManifestError):
-            SchemaFile.decode(data[:size])
+            FORMAT.decode(SchemaFile, data[:size])
 
 
 def test_the_newest_file_below_a_number_is_found(store: ObjectStore) -> None:
@@ -179,7 +178,7 @@ def test_a_database_named_like_the_folder_lies_beside_it(database: str) -> None:
 
 def test_a_file_of_another_name_is_refused(store: ObjectStore) -> None:
     folder = schema_folder("shop", *T)
-    store.write(f"{folder}/{3:016}.json", SchemaFile(3, U, None).encode())
+    store.write(f"{folder}/{3:016}.json", FORMAT.encode(SchemaFile(3, U, None)))
 
     with pytest.raises(ManifestError, match="another's key"):
         SchemaFiles(store, "shop").find(T, before=4)

@@ -1,18 +1,8 @@
 """JSON of MySQL: binary documents, read as the text that SELECT prints.
 
 The documents of a column are decoded together, a megabyte of them at a time: those of one structure
-as below, the others level by level, see `walk` and `text`. A document of too many values for that
-is decoded by itself, value by value.
-
-Documents of one structure are laid out alike: every document is a line, and all lines are of one
-width. What stands between scalars is the same in all of them, and a scalar has a cell, as wide as
-the longest one at its place in any document. Its text begins where the cell does, or ends there:
-
-    {"id": ···17, "name": "Jo"····, "paid": true·}     · unused
-    {"id": 12345, "name": "Joanna", "paid": false}
-
-So a place is written in all lines at once. Then Arrow copies what is used, and the texts that are
-too long for a cell, end to end.
+as lines of one width, the others level by level, see `walk` and `text`. A document of too many
+values for that is decoded by itself, value by value.
 
 Source: mysql-server sql/field.cc, Field_json::pack (a BLOB with 4 bytes of length);
 sql-common/json_binary.h; as text.py.
@@ -20,8 +10,9 @@ sql-common/json_binary.h; as text.py.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -31,8 +22,7 @@ import pyarrow.compute as pc
 from airflow_provider_binlog.binlog.json.document import LITERALS, JsonType, to_text
 from airflow_provider_binlog.blocks.arrays import of_numbers, of_octets, unaligned_view
 from airflow_provider_binlog.errors import FormatError
-from airflow_provider_binlog.rows.types.json.strings import Keys, escape, escaped
-from airflow_provider_binlog.rows.types.json.structures import Structure
+from airflow_provider_binlog.rows.types.json.structures import Scalars, Structure
 from airflow_provider_binlog.rows.types.json.text import (
     INTEGERS,
     opaque_texts,
@@ -40,26 +30,21 @@ from airflow_provider_binlog.rows.types.json.text import (
     read_literals,
     render,
 )
-from airflow_provider_binlog.rows.types.json.walk import walk
-from airflow_provider_binlog.rows.types.text import checked_utf8
+from airflow_provider_binlog.rows.types.json.walk import Keys, escape, escaped, walk
+from airflow_provider_binlog.rows.types.strings import checked_utf8
 from airflow_provider_binlog.rows.values import (
     OVERREAD_BYTES,
     Array,
     Bytes,
+    Int64Array,
     Memory,
     Plan,
+    Rows,
     Values,
     batches,
     gather_bytes,
     take_spans,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from airflow_provider_binlog.rows.images.located import Rows
-    from airflow_provider_binlog.rows.types.json.structures import Scalars
-    from airflow_provider_binlog.rows.values import Int64Array
 
 _CELL_MAX = 40
 """No cell is wider. A string is read with so many bytes, of which a memory has spare ones."""
@@ -119,7 +104,17 @@ def render_alike(memory: Memory, structure: Structure, begin: Int64Array) -> Byt
 
 
 class _Lines:
-    """Lines to which cells and the text between them are added."""
+    """Documents of one structure as lines, to which cells and the text between them are added.
+
+    A scalar has a cell, as wide as the longest one at its place in any document. Its text begins
+    where the cell does, or ends there:
+
+        {"id": ···17, "name": "Jo"····, "paid": true·}     · unused
+        {"id": 12345, "name": "Joanna", "paid": false}
+
+    So a place is written in all lines at once. Then Arrow copies what is used, and the texts that
+    are too long for a cell, end to end.
+    """
 
     def __init__(self, count: int, glue: bytes) -> None:
         self._count = count
@@ -132,7 +127,7 @@ class _Lines:
         self._edges: list[tuple[bool, npt.NDArray[np.int32] | int]] = [(True, 0)]
 
     def add_glue(self, text: bytes) -> None:
-        """Add what is the same in all lines."""
+        """Add a text to all lines."""
         self._blank += text
 
     def add_cell(self, cell: _Cell) -> None:
@@ -311,7 +306,7 @@ def _placed(rows: Rows, texts: Bytes) -> _Texts | _Long:
 
 BATCH_BYTES = 1_000_000
 """As many bytes of documents are decoded at a time, or one document."""
-LARGE_BYTES = 64_000_000
+LARGE_BYTES = 16_000_000
 """A larger document is decoded value by value."""
 FEW_DOCUMENTS = 16
 """So few documents are not compared for one structure."""

@@ -1,38 +1,27 @@
-"""Documents of one structure: of the same containers, with the same keys, at the same scalar_lists.
+"""Documents of one structure: of the same containers, with the same keys, at the same places.
 
-Most documents of a column are written by one program, and differ in their scalars alone. Then the
-text between the scalars is the same, and what is left to find is one scalar after the other, each
-in all documents at once:
+Such documents differ in their scalars alone, each of which is found in all of them at once; other
+documents are left to `walk`.
 
     {"id": 7, "tags": ["x", 1]}     {"id": ·, "tags": [·, ·]}     · a scalar of any type
-
-Where that does not hold, documents are left to `walk`, which takes them level by level.
 
 Source: mysql-server, sql-common/json_binary.h; json_binary.cc, Value::element.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from airflow_provider_binlog.binlog.json.document import FIXED_SIZES, INLINED, JsonType
-from airflow_provider_binlog.binlog.json.scalars import quote
+from airflow_provider_binlog.binlog.json.document import FIXED_SIZES, INLINED, JsonType, quote
 from airflow_provider_binlog.blocks.arrays import unaligned_view
 from airflow_provider_binlog.errors import FormatError
-from airflow_provider_binlog.rows.types.json.strings import Objects, locate_keys
-from airflow_provider_binlog.rows.types.json.walk import find_variable
-from airflow_provider_binlog.rows.values import WORD_MASK
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import numpy.typing as npt
-
-    from airflow_provider_binlog.rows.images.located import Rows
-    from airflow_provider_binlog.rows.values import Int64Array, Memory
+from airflow_provider_binlog.rows.types.json.walk import find_variable, locate_keys
+from airflow_provider_binlog.rows.values import WORD_MASK, Int64Array, Memory, Rows
 
 _SCALARS_MAX = 400
 _DEPTH_MAX = 8
@@ -125,8 +114,8 @@ class Structure:
         same = [slice(2), slice(_HEADER, values)]
         names, key_bytes = [], 0
         if keys:
-            alone = Objects(2, np.array([base]), np.array([count]), np.array([size]))
-            begin, length = locate_keys(memory, alone)
+            alone = np.array([base]), np.array([count]), np.array([size])
+            begin, length = locate_keys(memory, 2, *alone)
             same.append(slice(int(begin.min()) - base, int((begin + length).max()) - base))
             names, key_bytes = self._names(begin, begin + length), int(length.sum())
             head = max(head, same[-1].stop)
@@ -154,7 +143,7 @@ class Structure:
     def _compare(
         self, of: _Container, base: Int64Array, end: Int64Array, alike: npt.NDArray[np.bool_]
     ) -> None:
-        """Take out of `alike` the documents that have something else at these scalar_lists."""
+        """Take out of `alike` the documents that have something else in this container."""
         memory = self._memory
         alike &= base + of.head <= end
         # Of documents that are not alike the first one is read instead.

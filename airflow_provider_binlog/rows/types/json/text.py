@@ -8,27 +8,34 @@ columnar format, variable-size binary layout.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_provider_binlog.binlog.json.document import CONTAINERS, LITERALS, JsonType
-from airflow_provider_binlog.binlog.json.scalars import double_text, opaque_text
+from airflow_provider_binlog.binlog.json.document import (
+    CONTAINERS,
+    LITERALS,
+    JsonType,
+    double_text,
+    opaque_text,
+)
 from airflow_provider_binlog.blocks.arrays import of_numbers, of_texts
 from airflow_provider_binlog.errors import FormatError
-from airflow_provider_binlog.rows.types.json.strings import escape, find_special
-from airflow_provider_binlog.rows.values import OFFSET_MAX, Bytes, Values, gather_bytes, take_spans
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from airflow_provider_binlog.rows.types.json.strings import Keys
-    from airflow_provider_binlog.rows.types.json.walk import Level
-    from airflow_provider_binlog.rows.values import Int64Array, Memory
+from airflow_provider_binlog.rows.types.json.walk import Keys, Level, escape, find_special
+from airflow_provider_binlog.rows.values import (
+    OFFSET_MAX,
+    Bytes,
+    Int64Array,
+    Memory,
+    Values,
+    gather_bytes,
+    take_spans,
+)
 
 
 def spans(begin: Int64Array, length: Int64Array) -> Int64Array:
@@ -111,11 +118,10 @@ def render(memory: Memory, levels: list[Level], keys: Keys) -> Bytes:
 
 
 def _number_fragments(levels: list[Level]) -> tuple[list[Int64Array], list[Int64Array], Int64Array]:
-    """Return how many fragments each value is, level by level, and the number of the first.
+    """Return by level how many fragments each value is, and its first; and the first by document.
 
     A scalar is one fragment. A container is one before each child, those of the child, and one
-    after the last child. A document that is a string has quotes around it. Also return the number
-    of each document's first fragment, and of the one after the last document.
+    after the last child. A document that is a string has quotes around it.
     """
     counts = [np.ones(len(level.type), dtype=np.int64) for level in levels]
     is_string = (levels[0].type == JsonType.STRING).astype(np.int64)

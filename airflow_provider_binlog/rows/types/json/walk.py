@@ -3,18 +3,20 @@
 The documents are the first level; the members and elements of all containers of a level are the
 next one. So the number of steps is that of the levels, whatever the documents' structure is.
 
-Nothing is read outside of a document: what does not fit into its container is an error.
-
-Source: mysql-server, sql-common/json_binary.h; json_binary.cc, Value::element.
+Source: mysql-server, sql-common/json_binary.h; json_binary.cc, Value::element; json_dom.cc,
+double_quote.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from json.encoder import encode_basestring
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from airflow_provider_binlog.binlog.json.document import (
     CONTAINERS,
@@ -23,15 +25,19 @@ from airflow_provider_binlog.binlog.json.document import (
     INLINED,
     LARGE,
     OBJECTS,
+    STRING_SIZE_BYTES_MAX,
     JsonType,
 )
-from airflow_provider_binlog.binlog.json.scalars import STRING_SIZE_BYTES_MAX
+from airflow_provider_binlog.blocks.arrays import numbers_of, of_flags, of_numbers, of_octets
 from airflow_provider_binlog.errors import FormatError
-from airflow_provider_binlog.rows.types.json.strings import FIRST_ELEMENT, NEXT_ELEMENT, Objects
-
-if TYPE_CHECKING:
-    from airflow_provider_binlog.rows.types.json.strings import Keys
-    from airflow_provider_binlog.rows.values import Int64Array, Memory
+from airflow_provider_binlog.rows.values import (
+    Array,
+    Bytes,
+    Int64Array,
+    Memory,
+    Values,
+    gather_bytes,
+)
 
 Types = npt.NDArray[np.uint8]
 
@@ -43,7 +49,7 @@ _UNKNOWN = sorted({*_TYPES} - {*JsonType})
 
 
 def _sizes(width: int) -> Int64Array:
-    """Return what a value of each type takes outside of a slot of `width` bytes, if always that."""
+    """Return by type what a value takes outside of a slot of `width` bytes, if always that."""
     return np.array(
         [0 if code in INLINED[width] else FIXED_SIZES.get(code, 0) for code in range(256)]
     )
@@ -131,7 +137,15 @@ def walk(memory: Memory, offset: Int64Array, end: Int64Array, keys: Keys) -> lis
         begin, size = _measure(memory, values, present)
         if levels:
             _check_room(levels[-1].containers, values.size)
-        containers, parts = _open(memory, values, present, keys, left)
+        containers: list[Containers] = []
+        parts: list[_Values] = []
+        done = 0
+        for kind in CONTAINERS:
+            if present[kind]:
+                opened, children = _open(memory, values, kind, keys, done=done, left=left - done)
+                containers.append(opened)
+                parts.append(children)
+                done += len(children.type)
         if containers and len(levels) == DEPTH_MAX:
             raise FormatError("a JSON document is too deep", depth_max=DEPTH_MAX)
         levels.append(Level(values.type, begin, size, values.text, containers, present))
@@ -219,35 +233,15 @@ def _check_room(containers: list[Containers], size: Int64Array) -> None:
 
 
 def _width(kind: int) -> int:
-    """Return the bytes of an offset in such a container."""
     return 4 if kind in LARGE else 2
 
 
 def _word(memory: Memory, kind: int) -> npt.NDArray[np.unsignedinteger]:
-    """Return the memory as offsets of such a container."""
     return memory.u4 if kind in LARGE else memory.u2
 
 
 def _open(
-    memory: Memory, values: _Values, present: Int64Array, keys: Keys, values_max: int
-) -> tuple[list[Containers], list[_Values]]:
-    """Open the containers among values, type by type."""
-    containers: list[Containers] = []
-    parts: list[_Values] = []
-    done = 0
-    for kind in CONTAINERS:
-        if present[kind]:
-            opened, children = _open_kind(
-                memory, values, kind, keys, done=done, values_max=values_max - done
-            )
-            containers.append(opened)
-            parts.append(children)
-            done += len(children.type)
-    return containers, parts
-
-
-def _open_kind(
-    memory: Memory, values: _Values, kind: JsonType, keys: Keys, *, done: int, values_max: int
+    memory: Memory, values: _Values, kind: JsonType, keys: Keys, *, done: int, left: int
 ) -> tuple[Containers, _Values]:
     """Open containers of one type; `done` children of others stand before theirs."""
     which = np.flatnonzero(values.type == kind)
@@ -260,7 +254,7 @@ def _open_kind(
         raise FormatError("a JSON container smaller than its header")
     upto = np.zeros(len(base) + 1, dtype=np.int64)
     np.cumsum(count, out=upto[1:])
-    if upto[-1] > values_max:
+    if upto[-1] > left:
         raise FormatError("more values than are decoded together", values_max=VALUES_MAX)
     number = np.arange(upto[-1])
     # Number i is entry i - f of the container whose first one is number f.
@@ -279,9 +273,11 @@ def _open_kind(
         text = np.zeros(len(types), dtype=np.int64)
         filled = np.flatnonzero(count)
         if len(filled):
-            objects = Objects(width, base[filled], count[filled], size[filled])
-            text, key_bytes = keys.number_texts(memory, objects)
-            room[filled] -= key_bytes
+            members = count[filled]
+            begin, length = locate_keys(memory, width, base[filled], members, size[filled])
+            first = np.cumsum(members) - members
+            text = keys.number_texts(memory, begin, length, first)
+            room[filled] -= np.add.reduceat(length, first)
     else:
         text = np.full(len(types), NEXT_ELEMENT, dtype=np.int64)
         text[upto[:-1][count > 0]] = FIRST_ELEMENT
@@ -296,3 +292,99 @@ def _join(parts: list[_Values]) -> _Values:
     nothing = np.zeros(0, dtype=np.int64)
     empty = _Values(nothing.astype(np.uint8), nothing, nothing, nothing, nothing)
     return _Values(*map(np.concatenate, zip(empty, *parts, strict=True)))
+
+
+_EXTRA_BYTES = np.zeros(256, dtype=np.int64)
+_EXTRA_BYTES[:0x20] = len("\\u0000") - 1
+_EXTRA_BYTES[[*b'\b\t\n\f\r"\\']] = len("\\n") - 1
+
+
+def find_special(memory: Memory, offset: Int64Array, length: Int64Array) -> Int64Array:
+    """Return which strings hold a quote, a backslash or a control character."""
+    special = memory.u1 < 0x20
+    special |= memory.u1 == ord('"')
+    special |= memory.u1 == ord("\\")
+    upto = np.zeros(len(special) + 1, dtype=np.int32)
+    np.cumsum(special, out=upto[1:])
+    return np.flatnonzero(upto[offset] != upto[offset + length])
+
+
+def escape(strings: Bytes) -> Bytes:
+    """Return strings with each such character written as a backslash and what follows it."""
+    # All that is escaped is ASCII: as Latin-1 every byte is a character, and one call is enough.
+    text = encode_basestring(str(strings.data.data, "latin-1"))[1:-1].encode("latin-1")
+    extra = np.zeros(len(strings.data) + 1, dtype=np.int64)
+    np.cumsum(_EXTRA_BYTES[strings.data], out=extra[1:])
+    offsets = (strings.offsets + extra[strings.offsets]).astype(np.int32)
+    return Bytes(offsets, np.frombuffer(text, dtype=np.uint8))
+
+
+def escaped(strings: Array) -> Array:
+    """Return strings, escaped where they must be."""
+    joined = Bytes.of(strings)
+    memory = Memory(joined.data, len(joined.data))
+    bounds = joined.offsets.astype(np.int64)
+    which = find_special(memory, bounds[:-1], bounds[1:] - bounds[:-1])
+    if not len(which):
+        return strings
+    mask = np.zeros(len(strings), dtype=np.bool_)
+    mask[which] = True
+    changed = escape(Bytes.of(strings.take(of_numbers(which))))
+    result: Array = pc.replace_with_mask(strings, of_flags(mask), changed.array(pa.binary(), None))
+    return result
+
+
+NEXT_ELEMENT, FIRST_ELEMENT = 0, 1
+"""What stands before an element of an array is a text like that of a key."""
+
+
+class Keys:
+    """The texts of keys by number, each with what may come before and after the key.
+
+        ", "name": "     a quote is left off where no string comes before it, or none after
+
+    Attributes:
+        texts: As many at a time as were found at a time.
+    """
+
+    def __init__(self) -> None:
+        self.texts = [Bytes.of_values([b'", "', b'["'])]
+        self._count = 2
+
+    def number_texts(
+        self, memory: Memory, begin: Int64Array, length: Int64Array, first: Int64Array
+    ) -> Int64Array:
+        """Return the number of each key's text; `first` are the first keys of an object."""
+        every_key = gather_bytes(Values(memory, begin, length, None)).array(pa.binary(), None)
+        distinct = every_key.dictionary_encode()
+        keys = escaped(distinct.dictionary)
+        for before in (b'{"', b'", "'):
+            pieces: list[Any] = list(of_octets([before, b'": "', b""]))
+            pieces.insert(1, keys)
+            self.texts.append(Bytes.of(pc.binary_join_element_wise(*pieces)))
+        numbers: Int64Array = numbers_of(distinct.indices).astype(np.int64)
+        numbers += self._count + len(keys)
+        numbers[first] -= len(keys)
+        self._count += 2 * len(keys)
+        return numbers
+
+
+def locate_keys(
+    memory: Memory, width: int, base: Int64Array, count: Int64Array, size: Int64Array
+) -> tuple[Int64Array, Int64Array]:
+    """Return where all keys of some objects begin, and their lengths.
+
+    `width` is that of an offset; `base`, `count` and `size` say where objects begin, how many
+    members each has, and its bytes.
+
+    Raises:
+        FormatError: One lies outside of its object.
+    """
+    upto = np.cumsum(count)
+    entry = np.repeat(base + 2 * width - (upto - count) * (width + 2), count)
+    entry += np.arange(upto[-1]) * (width + 2)
+    offset = (memory.u2 if width == 2 else memory.u4)[entry].astype(np.int64)
+    length = memory.u2[entry + width].astype(np.int64)
+    if (offset + length > np.repeat(size, count)).any():
+        raise FormatError("a key lies outside of its JSON object")
+    return np.repeat(base, count) + offset, length

@@ -1,8 +1,7 @@
 """Log of a Delta table: its commits, and the applied mark that they give its present version.
 
-Each merge commits a note with its mark. OPTIMIZE, ALTER TABLE and writes of others commit none: the
-mark is that of the last commit with a note. RESTORE takes back rows, and REPLACE TABLE all of them,
-but both keep transaction ids, so those alone would claim what the table no longer contains.
+The mark is that of the last commit with a merge's note. RESTORE takes back rows, and REPLACE TABLE
+all of them, but both keep transaction ids, which would claim what the table no longer contains.
 
 Source: the Delta transaction log protocol, "Commit Provenance Information".
 """
@@ -12,19 +11,26 @@ Source: the Delta transaction log protocol, "Commit Provenance Information".
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
 from airflow_provider_binlog.errors import MALFORMED, MergeError
 from airflow_provider_binlog.spark.target.jvm import java_class
-from airflow_provider_binlog.spark.target.state import NOTHING, Contents, Mark, rows_of_another
+from airflow_provider_binlog.spark.target.protocol import TableChange
+from airflow_provider_binlog.spark.target.state import (
+    NOTHING,
+    Contents,
+    ForeignWrite,
+    Mark,
+    read_foreign_write,
+    rows_of_another,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pyspark.sql import SparkSession
 
 _MANAGED = ("catalogManaged", "catalogOwned", "coordinatedCommits")
@@ -34,52 +40,46 @@ _SEQUENCE_BITS = 32
 _REPLACING = ("REPLACE TABLE", "REPLACE TABLE AS SELECT", "CLONE")
 _GENERATION_BITS = 63 - _SEQUENCE_BITS - _STATEMENT_BITS
 
-
-class CommitLog(Protocol):
-    """The commits of one table."""
-
-    def read(self, version: int) -> Mapping[str, Any] | None:
-        """Return what the commit of a version says of itself; None if its file was cleaned up."""
+# Compactions say false of each file, whatever their operation is called.
+_DATA_CHANGE = r'"dataChange"\s*:\s*true'
+_CHANGES_ROWS = "changesRows"
 
 
-@dataclass(frozen=True)
-class Note:
-    """Note of a merge in its commit.
-
-    Attributes:
-        source: Name of the source.
-        mark: How much of the log the table contains with this commit.
-        base: The version of the table that the merge was planned with.
-        table: Id of the table whose rows it has then.
-        snapshot: Id of the snapshot that it was last loaded from; empty if from none.
-    """
+class Note(NamedTuple):
+    """Note of a merge of a source in its commit; it was planned with version `base`, or -1."""
 
     source: str
-    mark: Mark
+    contents: Contents
     base: int
-    table: str | None = None
-    snapshot: str = ""
 
-    def encode(self, *, stop: str) -> str:
-        """Return the note as text; `stop` is for people."""
-        value = {
-            "source": self.source,
-            "applied": str(self.mark),
-            "base": self.base,
-            "table": self.table,
-            "snapshot": self.snapshot,
-            "stop": stop,
-        }
-        return json.dumps(value, ensure_ascii=False)
+
+def write_note(change: TableChange[Any]) -> str:
+    """Return the note of a change as text; its `stop` is for people."""
+    contents = change.contents
+    foreign_write = contents.foreign_write
+    value = {
+        "source": change.owner.source,
+        "applied": str(contents.mark),
+        "base": -1 if change.base is None else change.base,
+        "table": contents.table,
+        "snapshot": contents.snapshot or "",
+        "stop": change.stop,
+        "foreign_write": None if foreign_write is None else asdict(foreign_write),
+    }
+    return json.dumps(value, ensure_ascii=False)
 
 
 def find_contents(
-    log: CommitLog, version: int, *, source: str, transaction: int | None
+    read: Callable[[int], Mapping[str, Any] | None],
+    version: int,
+    *,
+    source: str,
+    transaction: int | None,
 ) -> Contents | str:
     """Return what a version contains, or why that cannot be determined.
 
     Args:
-        log: The table's commits.
+        read: Returns what the commit of a version says of itself; None if it was cleaned up.
         version: The present one.
         source: Name of the source.
         transaction: The last version of the source's transaction id; None if there is none. It is
@@ -87,9 +87,9 @@ def find_contents(
     """
     if transaction is None:
         return Contents(NOTHING)
-    restored, at = False, version
+    restored, at, foreign_write = False, version, None
     while at >= 0:
-        commit = log.read(at)
+        commit = read(at)
         if commit is None and restored:
             return f"the table was restored, and commit {at} of its log was cleaned up"
         if commit is None:
@@ -97,11 +97,12 @@ def find_contents(
         note = _find_note(commit)
         if note is not None:
             is_own = note.source == source
-            return _check(log, at, note) if is_own else rows_of_another(note.source)
+            return _check(read, at, note, foreign_write) if is_own else rows_of_another(note.source)
         operation = str(commit.get("operation"))
         if operation.endswith(_REPLACING):
             return f"the table was replaced by commit {at} ({operation})"
         if operation != "RESTORE":
+            foreign_write = _find_write(at, commit) or foreign_write
             at -= 1
             continue
         to = _restored_version(commit)
@@ -111,17 +112,15 @@ def find_contents(
                 "RESTORE it again, to the number of that version, or reload it"
             )
         restored, at = True, to
-    return Contents(NOTHING) if restored else Contents(mark_of(transaction), snapshot=None)
+    left = Contents(mark_of(transaction), snapshot=None, foreign_write=foreign_write)
+    return Contents(NOTHING) if restored else left
 
 
 def transaction_version(mark: Mark, stored: int | None) -> int:
     """Return a mark as a version of the transaction id, greater than the one that is stored.
 
-    Versions grow with marks. After a RESTORE a smaller mark is committed again: it gets the next
-    generation, since Delta would skip it otherwise.
-
-    Raises:
-        MergeError: The mark has more statements than fit in.
+    After a RESTORE a smaller mark is committed again: it gets the next generation, since Delta
+    would skip it otherwise.
     """
     if mark.statements >> _STATEMENT_BITS or mark.sequence >> _SEQUENCE_BITS:
         raise MergeError("too many statements in one manifest", applied=mark)
@@ -147,92 +146,101 @@ def _encode(generation: int, mark: Mark) -> int:
 def _find_note(commit: Mapping[str, Any]) -> Note | None:
     try:
         value = json.loads(commit["userMetadata"])
-        return Note(
-            value["source"],
+        contents = Contents(
             Mark.parse(value["applied"]),
-            int(value["base"]),
             value["table"],
             value["snapshot"],
+            read_foreign_write(value.get("foreign_write")),
         )
+        return Note(value["source"], contents, int(value["base"]))
     except MALFORMED:
         # Another writer's.
         return None
 
 
-def _check(log: CommitLog, version: int, note: Note) -> Contents | str:
-    """Believe a note unless the table was restored while the merge ran."""
+def _find_write(version: int, commit: Mapping[str, Any]) -> ForeignWrite | None:
+    if not commit.get(_CHANGES_ROWS):
+        return None
+    user = commit.get("userName") or commit.get("engineInfo") or commit.get("clientVersion")
+    return ForeignWrite.of(version, commit.get("operation"), user, commit.get("timestamp"))
+
+
+def _check(
+    read: Callable[[int], Mapping[str, Any] | None],
+    version: int,
+    note: Note,
+    later: ForeignWrite | None,
+) -> Contents | str:
+    """Believe a note unless the table was restored while the merge ran.
+
+    What others wrote meanwhile is not in the note; what they wrote after it is given.
+    """
+    meanwhile = None
     for between in range(note.base + 1, version):
-        commit = log.read(between)
-        if commit is not None and commit.get("operation") == "RESTORE":
+        commit = read(between) or {}
+        if commit.get("operation") == "RESTORE":
             return f"the table was restored by commit {between}, while a merge ran"
-    return Contents(note.mark, note.table, note.snapshot)
+        meanwhile = meanwhile or _find_write(between, commit)
+    first = note.contents.foreign_write or meanwhile or later
+    return replace(note.contents, foreign_write=first)
 
 
 def _restored_version(commit: Mapping[str, Any]) -> int | None:
-    """Return the version that was restored; None if the commit does not say.
-
-    Of a time it does not say the zone, which is that of the session that restored the table.
-    """
+    """Return the version that was restored; None if the commit says a time: its zone is unknown."""
     version = commit.get("operationParameters", {}).get("version")
     return None if version is None else int(version)
 
 
-@dataclass(frozen=True)
-class Totals:
-    """Totals of a table version.
-
-    Attributes:
-        files: How many data files it has.
-        bytes: Their size.
-        transactions: Java's sequence of the last version of each transaction id.
-    """
+class Totals(NamedTuple):
+    """Data files of a table version, their bytes, and Java's sequence of its transaction ids."""
 
     files: int
     bytes: int
     transactions: Any
 
 
-class DeltaCommits:
-    """Provenance of the commits of a table; a `CommitLog`."""
+def read_commit(session: SparkSession, snapshot: Any, version: int) -> dict[str, Any] | None:
+    """Return what the commit of a version says of itself; None if its file was cleaned up.
 
-    def __init__(self, session: SparkSession, snapshot: Any) -> None:
-        self._class = partial(java_class, session)
-        self._snapshot = snapshot
-        self._conf: Any = session._jsparkSession.sessionState().newHadoopConf()
-
-    def read(self, version: int) -> dict[str, Any] | None:
-        """Return what a commit says of itself; see `CommitLog`."""
-        path = self._class("org.apache.hadoop.fs.Path")(
-            self._snapshot.deltaLog().logPath(), f"{version:020d}.json"
-        )
-        try:
-            stream = path.getFileSystem(self._conf).open(path)
-        except Py4JJavaError as error:
-            if error.java_exception.getClass().getSimpleName() == "FileNotFoundException":
-                return None
-            raise
-        reader = self._class("java.io.BufferedReader")(
-            self._class("java.io.InputStreamReader")(stream, "UTF-8")
-        )
-        try:
-            # Delta writes it first, others do not: the rest may be long.
-            action = json.loads(reader.readLine() or "{}")
-            if "commitInfo" not in action:
-                rest = self._class("org.apache.commons.io.IOUtils").toString(reader).splitlines()
-                actions = (json.loads(line) for line in rest if '"commitInfo"' in line)
-                action = next((own for own in actions if "commitInfo" in own), {})
-        finally:
-            reader.close()
-        return dict(action.get("commitInfo", {}))
+    Also, of one that is no merge's, whether it changes rows.
+    """
+    path = java_class(session, "org.apache.hadoop.fs.Path")(
+        snapshot.deltaLog().logPath(), f"{version:020d}.json"
+    )
+    conf: Any = session._jsparkSession.sessionState().newHadoopConf()
+    try:
+        stream = path.getFileSystem(conf).open(path)
+    except Py4JJavaError as error:
+        if error.java_exception.getClass().getSimpleName() == "FileNotFoundException":
+            return None
+        raise
+    reader = java_class(session, "java.io.BufferedReader")(
+        java_class(session, "java.io.InputStreamReader")(stream, "UTF-8")
+    )
+    try:
+        # Delta writes it first, others do not: the rest may be long.
+        first = reader.readLine() or "{}"
+        action: dict[str, Any] = json.loads(first)
+        if "commitInfo" in action:
+            if _find_note(action["commitInfo"]) is None:
+                scanner = java_class(session, "java.util.Scanner")(reader)
+                found = scanner.findWithinHorizon(_DATA_CHANGE, 0)
+                action["commitInfo"][_CHANGES_ROWS] = found is not None
+            return dict(action["commitInfo"])
+        io = java_class(session, "org.apache.commons.io.IOUtils")
+        rest = io.toString(reader)
+    finally:
+        reader.close()
+    actions = (json.loads(line) for line in rest.splitlines() if '"commitInfo"' in line)
+    action = next((own for own in actions if "commitInfo" in own), {})
+    changes_rows = re.search(_DATA_CHANGE, first + rest) is not None
+    return {**action.get("commitInfo", {}), _CHANGES_ROWS: changes_rows}
 
 
 def check_commits(protocol: Mapping[str, Any], target: str) -> None:
     """Refuse a table whose newest commits are not in its log, but known to a catalog.
 
     Source: the Delta transaction log protocol, "Catalog-managed tables".
-
-    Raises:
-        MergeError: It is one.
     """
     managed = [
         feature for feature in protocol.get("writerFeatures") or () if feature.startswith(_MANAGED)

@@ -5,42 +5,36 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from airflow_provider_binlog.changes import CHANGE_TYPE
-from airflow_provider_binlog.schema import AddField, AlterField, DropField, RenameField
-from airflow_provider_binlog.spark.names import target_name
+from airflow_provider_binlog.schema import Action, AddField, AlterField, DropField, RenameField
+from airflow_provider_binlog.spark.names import is_folder, target_name
+from airflow_provider_binlog.spark.plan.evolution import Evolution
 from airflow_provider_binlog.spark.target import sql as merge_sql
 from airflow_provider_binlog.spark.target.delta.log import (
-    DeltaCommits,
-    Note,
     Totals,
     check_commits,
     find_contents,
     find_totals,
+    read_commit,
     transaction_version,
+    write_note,
 )
 from airflow_provider_binlog.spark.target.jvm import java_class, set_active
 from airflow_provider_binlog.spark.target.properties import claim_again, count_from_1
 from airflow_provider_binlog.spark.target.protocol import Commit
-from airflow_provider_binlog.spark.target.spark_target import Namespaces
+from airflow_provider_binlog.spark.target.spark_target import Change
 from airflow_provider_binlog.spark.target.sql import alter_statements
-from airflow_provider_binlog.spark.target.state import MissingFeatures, TargetState, read_contents
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
-
-    from pyspark.sql import SparkSession
-
-    from airflow_provider_binlog.schema import Action
-    from airflow_provider_binlog.spark.plan.evolution import Evolution
-    from airflow_provider_binlog.spark.target.spark_target import Applied
-    from airflow_provider_binlog.table_options import TableRules
+from airflow_provider_binlog.spark.target.state import Barrier, TargetState, read_contents
+from airflow_provider_binlog.table_options import TableRules
 
 MAPPING = "delta.columnMapping.mode"
 COLUMN_MAPPING = {MAPPING: "name"}
@@ -71,15 +65,21 @@ _COLUMN_ID = "delta.columnMapping.id"
 
 
 class DeltaLake:
-    """Delta tables below a folder, or in a catalog.
+    """Delta tables below a folder, or in a catalog; see `LakeFormat`.
 
     Args:
         source: Name of the source; part of the transaction id.
-        root: Folder of the tables, `<root>/<database>/<table>`.
-        options: Those of the tables: names in a catalog, of tables that are in none of the folders.
+        root: Folder of the tables that have no name in a catalog, `<root>/<database>/<table>`.
+        options: Those of the tables.
         properties: Table properties of new tables.
         upgrade: Whether existing tables get features that a change of their columns needs.
     """
+
+    provider = "delta"
+    # Names without a catalog are Delta's, whichever catalog others of the cluster use.
+    settings: Mapping[str, str] = {"spark.sql.defaultCatalog": "spark_catalog"}
+    # Delta can broadcast few source rows instead.
+    filters = False
 
     def __init__(
         self,
@@ -96,19 +96,6 @@ class DeltaLake:
         self._root = root
         self._options = options
         self._properties = dict(properties)
-        self._namespaces = Namespaces()
-
-    @property
-    def settings(self) -> dict[str, str]:
-        """Settings of a session; see `LakeFormat`."""
-        # Names without a catalog are Delta's, whichever catalog others of the cluster use.
-        return {"spark.sql.defaultCatalog": "spark_catalog"}
-
-    @property
-    def filters(self) -> bool:
-        """Whether large targets are filtered by the keys; see `LakeFormat`."""
-        # Delta can broadcast few source rows instead.
-        return False
 
     def target(self, database: str, table: str) -> str:
         """Return the quoted name of a table; see `LakeFormat`."""
@@ -126,8 +113,8 @@ class DeltaLake:
         totals = find_totals(session, snapshot)
         fence = self._find_fence(totals)
         version = int(snapshot.version())
-        commits = DeltaCommits(session, snapshot)
-        found = find_contents(commits, version, source=self._source, transaction=fence)
+        read = partial(read_commit, session, snapshot)
+        found = find_contents(read, version, source=self._source, transaction=fence)
         contents, unknown = read_contents(found)
         columns = {field.name: field.dataType.simpleString() for field in schema}
         properties = metadata.get("configuration", {}) | supported_features(protocol)
@@ -147,21 +134,8 @@ class DeltaLake:
         )
         if self._upgrade:
             return state
-        missing = partial(find_missing, columns=columns, properties=properties)
-        return replace(state, find_missing=missing)
-
-    def create(
-        self,
-        session: SparkSession,
-        target: str,
-        columns: Mapping[str, str],
-        properties: Mapping[str, str],
-    ) -> None:
-        """Make an empty table; see `LakeFormat`."""
-        wanted = self._prepare(session, target, columns, properties)
-        session.sql(
-            merge_sql.create_table(target, provider="delta", columns=columns, properties=wanted)
-        )
+        barrier = partial(find_barrier, columns=columns, properties=properties)
+        return replace(state, find_barrier=barrier)
 
     def new_column_ids(self, columns: Iterable[str]) -> dict[str, str]:
         """Return the ids that the columns of a new table get; see `LakeFormat`."""
@@ -169,39 +143,25 @@ class DeltaLake:
         return dict(zip(columns, columns, strict=True)) if mode == "none" else count_from_1(columns)
 
     def create_as(
-        self,
-        session: SparkSession,
-        target: str,
-        columns: Mapping[str, str],
-        properties: Mapping[str, str],
-        applied: Applied,
+        self, session: SparkSession, change: Change, properties: Mapping[str, str]
     ) -> None:
         """Make a table with rows; see `LakeFormat`."""
-        wanted = self._prepare(session, target, columns, properties)
         # Delta takes what a killed merge wrote for a table, but finds none to replace.
-        command = "CREATE OR REPLACE TABLE" if self._is_begun(session, target) else "CREATE TABLE"
+        own = _CHANGELOG if CHANGE_TYPE in change.columns else {}
+        is_begun = self._is_begun(session, change.table)
         statement = merge_sql.create_table_as(
-            target, provider="delta", columns=columns, properties=wanted, command=command
+            change.table,
+            provider=self.provider,
+            columns=change.columns,
+            properties=COLUMN_MAPPING | self._properties | own | dict(properties),
+            command="CREATE OR REPLACE TABLE" if is_begun else "CREATE TABLE",
         )
-        with self._noted(session, applied, base=-1, fence=None):
+        with self._noted(session, change, None):
             session.sql(statement).collect()
-
-    def _prepare(
-        self,
-        session: SparkSession,
-        target: str,
-        columns: Iterable[str],
-        properties: Mapping[str, str],
-    ) -> dict[str, str]:
-        """Make the namespace of a new table; return all of the table's properties."""
-        if not _is_folder(target) and (namespace := target.rpartition(".")[0]):
-            self._namespaces.create(session, namespace)
-        own = _CHANGELOG if CHANGE_TYPE in columns else {}
-        return COLUMN_MAPPING | self._properties | own | dict(properties)
 
     def evolve(
         self, session: SparkSession, target: str, state: TargetState, evolution: Evolution
-    ) -> dict[str, str]:
+    ) -> None:
         """Change the columns; see `LakeFormat`."""
         missing = needed_features(evolution, columns=state.columns, properties=state.properties)
         if missing:
@@ -212,57 +172,43 @@ class DeltaLake:
             session.sql(merge_sql.set_properties(target, claims))
         for statement in alter_statements(target, state.columns, evolution):
             session.sql(statement)
-        return evolution.filled
 
     def merge(
-        self,
-        session: SparkSession,
-        target: str,
-        state: TargetState,
-        statement: str,
-        applied: Applied,
+        self, session: SparkSession, change: Change, state: TargetState, statement: str
     ) -> Commit | None:
         """Run a MERGE; see `LakeFormat`."""
-        with self._noted(session, applied, base=state.snapshot, fence=state.fence):
+        with self._noted(session, change, state):
             # One row of counts; none if Delta found the transaction done.
             rows = session.sql(statement).collect()
         if not rows:
             return None
-        counts = rows[0]
-        return Commit(
-            inserted=counts["num_inserted_rows"],
-            updated=counts["num_updated_rows"],
-            deleted=counts["num_deleted_rows"],
-            version=self._version(session, target),
-        )
+        actions = ("inserted", "updated", "deleted")
+        counts = {action: rows[0][f"num_{action}_rows"] for action in actions}
+        return Commit(**counts, version=int(self._maybe_snapshot(session, change.table).version()))
 
     def overwrite(
-        self, session: SparkSession, target: str, state: TargetState, query: str, applied: Applied
+        self, session: SparkSession, change: Change, state: TargetState, query: str
     ) -> Commit | None:
         """Replace every row; see `LakeFormat`."""
-        with self._noted(session, applied, base=state.snapshot, fence=state.fence):
-            session.sql(f"INSERT OVERWRITE TABLE {target} {query}").collect()
+        with self._noted(session, change, state):
+            session.sql(f"INSERT OVERWRITE TABLE {change.table} {query}").collect()
         # Delta does not say whether it found the transaction done.
-        snapshot = self._maybe_snapshot(session, target)
+        snapshot = self._maybe_snapshot(session, change.table)
         fence = self._find_fence(find_totals(session, snapshot))
-        if fence != transaction_version(applied.mark, state.fence):
+        if fence != transaction_version(change.mark, state.fence):
             return None
         return Commit(version=int(snapshot.version()))
 
     @contextmanager
     def _noted(
-        self, session: SparkSession, applied: Applied, *, base: int | None, fence: int | None
+        self, session: SparkSession, change: Change, before: TargetState | None
     ) -> Iterator[None]:
-        """Commit the mark with what the session commits meanwhile, and with nothing else.
-
-        `base` and `fence` are `snapshot` and `fence` of the table's state before.
-        """
-        base = -1 if base is None else base
-        note = Note(applied.source, applied.mark, base, applied.table, applied.snapshot)
+        """Commit the mark with what the session commits meanwhile, and with nothing else."""
+        fence = None if before is None else before.fence
         session.conf.set(_MATERIALIZE, "none")
-        session.conf.set(_NOTE, note.encode(stop=applied.stop))
+        session.conf.set(_NOTE, write_note(change))
         session.conf.set(_APPLICATION, self._application)
-        session.conf.set(_VERSION, str(transaction_version(applied.mark, fence)))
+        session.conf.set(_VERSION, str(transaction_version(change.mark, fence)))
         session.conf.set(_RESET, "true")
         try:
             yield
@@ -281,26 +227,20 @@ class DeltaLake:
 
     def _is_begun(self, session: SparkSession, target: str) -> bool:
         """Whether a folder has that of a log, and no commit: a merge was killed that created it."""
-        if not _is_folder(target):
+        if not is_folder(target):
             return False
         path = java_class(session, "org.apache.hadoop.fs.Path")(_folder(target), "_delta_log")
         conf: Any = session._jsparkSession.sessionState().newHadoopConf()
         exists = path.getFileSystem(conf).exists(path)
         return bool(exists) and self._maybe_snapshot(session, target) is None
 
-    def _version(self, session: SparkSession, target: str) -> int:
-        return int(self._maybe_snapshot(session, target).version())
-
     def _maybe_snapshot(self, session: SparkSession, target: str) -> Any:
-        """Return Delta's own view of the table as it is now; None if there is none.
-
-        No SQL returns the last version of a transaction id.
-        """
+        """Return Delta's own view of the table, which no SQL returns; None if there is none."""
         # What no checksum says is computed from a checkpoint in the thread's session.
         set_active(session)
         java_session = session._jsparkSession
         log = java_class(session, "org.apache.spark.sql.delta.DeltaLog")
-        if _is_folder(target):
+        if is_folder(target):
             snapshot = log.forTableWithSnapshot(java_session, _folder(target))._2()
         else:
             if not session.catalog.tableExists(target):
@@ -309,11 +249,6 @@ class DeltaLake:
             identifier = parser.parseTableIdentifier(target)
             snapshot = log.forTableWithSnapshot(java_session, identifier)._2()
         return snapshot if snapshot.version() >= 0 else None
-
-
-def _is_folder(target: str) -> bool:
-    """Whether a quoted name is that of a folder, and of no table in a catalog."""
-    return target.startswith("delta.`")
 
 
 def _folder(target: str) -> str:
@@ -331,10 +266,7 @@ def needed_features(
 ) -> dict[str, str]:
     """Return the properties of features that a table lacks, and needs before it is evolved.
 
-    Args:
-        evolution: How its columns are to change.
-        columns: Name and Spark type of those that it has.
-        properties: The table's, and its features as `supported_features` returns them.
+    Its `properties` include its features, as `supported_features` returns them.
     """
     needed = {}
     types = evolution.added.values()
@@ -350,15 +282,19 @@ def needed_features(
     return needed
 
 
-def find_missing(
+def find_barrier(
     evolution: Evolution, *, columns: Mapping[str, str], properties: Mapping[str, str]
-) -> MissingFeatures | None:
+) -> Barrier | None:
     """Return what `needed_features` returns, as a reason not to evolve the table; None without."""
     features = needed_features(evolution, columns=columns, properties=properties)
     if not features:
         return None
     names = " and ".join(words for feature, words in _NAMES.items() if feature in features)
-    return MissingFeatures(names, partial(_needs_feature, features))
+    return Barrier(
+        f"the lake table would need {names} for its columns to change as those of "
+        "its table (allow that with upgrade=True, or drop the lake table, before the reload)",
+        partial(_needs_feature, features),
+    )
 
 
 def _needs_feature(features: Collection[str], action: Action) -> bool:

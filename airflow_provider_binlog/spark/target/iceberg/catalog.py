@@ -5,59 +5,77 @@ detection, which needs serializable isolation and a MERGE that may update (an in
 committed as an append, without any check); and that a merge did not build on another's state is
 checked after each commit.
 
-A column whose type Iceberg does not change in place is copied into one of the new type, which takes
-its name in the commit that drops it: whoever reads the table finds the values at every moment, and
-a merge that is killed leaves a copy which the next one drops. Rows that someone else commits in
-between are not in the copy.
+Compactions and writes of others have no mark: the table's is that of the last ancestor that has
+one. Ancestors expire; what they said is in the table's previous metadata files.
 """
+
+# ruff: noqa: SLF001  Iceberg takes Java's session.
 
 from __future__ import annotations
 
+import json
 import re
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812  PySpark's own habit.
+from pyspark.sql.types import StructType
 
 from airflow_provider_binlog.errors import MergeError, TargetConflictError
+from airflow_provider_binlog.schema import AlterField
 from airflow_provider_binlog.spark.names import target_name
-from airflow_provider_binlog.spark.plan.evolution import COPY
+from airflow_provider_binlog.spark.plan.evolution import Evolution
 from airflow_provider_binlog.spark.staged.types import widens
 from airflow_provider_binlog.spark.target import sql as merge_sql
-from airflow_provider_binlog.spark.target.iceberg.table import (
-    APPLIED,
-    CONTAINS_TABLE,
-    LOADED,
-    WRITER,
-    commit_properties,
-    find_contents,
-    find_table,
-    load_table,
-)
-from airflow_provider_binlog.spark.target.jvm import java_class
-from airflow_provider_binlog.spark.target.properties import claim_again, count_from_1
+from airflow_provider_binlog.spark.target.jvm import java_class, read_map, set_active
+from airflow_provider_binlog.spark.target.properties import count_from_1
 from airflow_provider_binlog.spark.target.protocol import Commit
-from airflow_provider_binlog.spark.target.spark_target import Namespaces
+from airflow_provider_binlog.spark.target.spark_target import Change
 from airflow_provider_binlog.spark.target.sql import alter_statements
 from airflow_provider_binlog.spark.target.state import (
-    COPIED,
+    NOTHING,
+    TABLE_ID,
+    Barrier,
+    Contents,
+    ForeignWrite,
+    Mark,
     TargetState,
     read_contents,
-    read_copied,
+    read_foreign_write,
+    rows_of_another,
 )
+from airflow_provider_binlog.table_options import TableRules
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+APPLIED = "binlog.applied"
+"""Property of a snapshot: the applied mark."""
 
-    from pyspark.sql import SparkSession
+CONTAINS_TABLE = "binlog.table_id"
+"""Property of a snapshot: the id of the table whose rows it has; empty if the merge did not say."""
 
-    from airflow_provider_binlog.spark.plan.evolution import Evolution
-    from airflow_provider_binlog.spark.target.iceberg.table import IcebergTable
-    from airflow_provider_binlog.spark.target.spark_target import Applied
-    from airflow_provider_binlog.table_options import TableRules
+LOADED = "binlog.loaded"
+"""Property of a snapshot: the id of the staged snapshot that the table was last loaded from; empty
+if from none."""
 
+WRITER = "binlog.source"
+"""Property of a snapshot: the name of the source whose merge made it."""
+
+BASE = "binlog.base"
+"""Property of a snapshot: the id of the one that its merge was planned with; empty for none."""
+
+FOREIGN_WRITE = "binlog.foreign_write"
+"""Property of a snapshot: the commit of others that its merge knew of, as JSON, if of any."""
+
+_WRITES = ("append", "delete", "overwrite")
+
+_COMMIT_PROPERTY = "spark.sql.iceberg.snapshot-property"
+_MISSING = ("TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND")
+_MISSING_CLASSES = ("NoSuchNamespaceException", "NoSuchTableException")
 _ISOLATION = "write.merge.isolation-level"
 _COUNTED = "spark.merge-into.num-target-rows"
 # What REST catalogs answer that create no table with its rows: AWS Glue's, and that of S3 Tables.
@@ -65,16 +83,11 @@ _UNSTAGED = re.compile(r"\bstage[-_ ]?create\b.*\bnot supported", re.IGNORECASE)
 
 # What every Iceberg table has already.
 _RESERVED = {
-    "_deleted",
-    "_file",
-    "_last_updated_sequence_number",
-    "_partition",
-    "_pos",
-    "_row_id",
+    *("_deleted", "_file", "_last_updated_sequence_number", "_partition", "_pos", "_row_id"),
     "_spec_id",
 }
 
-_NEW_TABLE = {
+NEW_TABLE = {
     "format-version": "2",
     # A small change rewrites no large file: it writes what is new, and which rows are deleted.
     "write.delete.mode": "merge-on-read",
@@ -85,14 +98,18 @@ _NEW_TABLE = {
 
 
 class IcebergLake:
-    """Iceberg tables of one catalog.
+    """Iceberg tables of one catalog; see `LakeFormat`.
 
     Args:
         source: Name of the source.
         catalog: The catalog's name in Spark's settings.
-        options: Those of the tables: their names in it.
+        options: Those of the tables.
         properties: Table properties of new tables.
     """
+
+    provider = "iceberg"
+    # A MERGE shuffles the target however few the source rows are.
+    filters = True
 
     def __init__(
         self, source: str, catalog: str, options: TableRules, properties: Mapping[str, str]
@@ -101,19 +118,8 @@ class IcebergLake:
         self._catalog = catalog
         self._options = options
         self._properties = dict(properties)
-        self._namespaces = Namespaces()
-
-    @property
-    def settings(self) -> dict[str, str]:
-        """Settings of a session; see `LakeFormat`."""
         # Each session would keep its own stale copy of a table for half a minute.
-        return {f"spark.sql.catalog.{self._catalog}.cache-enabled": "false"}
-
-    @property
-    def filters(self) -> bool:
-        """Whether large targets are filtered by the keys; see `LakeFormat`."""
-        # A MERGE shuffles the target however few the source rows are.
-        return True
+        self.settings: Mapping[str, str] = {f"spark.sql.catalog.{catalog}.cache-enabled": "false"}
 
     def target(self, database: str, table: str) -> str:
         """Return the quoted name of a table; see `LakeFormat`."""
@@ -137,8 +143,9 @@ class IcebergLake:
         summary = {} if snapshot is None else snapshot.summary
         found = find_contents(current, table.find_snapshot, properties, source=self._source)
         contents, unknown = read_contents(found)
+        columns = table.columns
         return TargetState(
-            columns=table.columns,
+            columns=columns,
             column_ids=table.column_ids,
             properties=properties,
             contents=contents,
@@ -147,19 +154,7 @@ class IcebergLake:
             is_empty=snapshot is None or summary.get("total-data-files") == "0",
             snapshot=current,
             unknown=unknown,
-        )
-
-    def create(
-        self,
-        session: SparkSession,
-        target: str,
-        columns: Mapping[str, str],
-        properties: Mapping[str, str],
-    ) -> None:
-        """Make an empty table; see `LakeFormat`."""
-        wanted = self._prepare(session, target, columns, properties)
-        session.sql(
-            merge_sql.create_table(target, provider="iceberg", columns=columns, properties=wanted)
+            find_barrier=partial(find_barrier, columns=columns),
         )
 
     def new_column_ids(self, columns: Iterable[str]) -> dict[str, str]:
@@ -167,133 +162,96 @@ class IcebergLake:
         return count_from_1(columns)
 
     def create_as(
-        self,
-        session: SparkSession,
-        target: str,
-        columns: Mapping[str, str],
-        properties: Mapping[str, str],
-        applied: Applied,
+        self, session: SparkSession, change: Change, properties: Mapping[str, str]
     ) -> None:
         """Make a table with rows; see `LakeFormat`."""
-        wanted = self._prepare(session, target, columns, properties)
+        target, columns = change.table, change.columns
+        _check_names(target, columns)
+        properties = NEW_TABLE | self._properties | dict(properties)
         statement = merge_sql.create_table_as(
-            target, provider="iceberg", columns=columns, properties=wanted
+            target, provider=self.provider, columns=columns, properties=properties
         )
         try:
-            with commit_properties(session, _said_of(applied, ())):
+            with commit_properties(session, _said_of(change)):
                 session.sql(statement).collect()
         except (Py4JJavaError, PySparkException) as error:
             if not _UNSTAGED.search(str(error)):
                 raise
-            self.create(session, target, columns, properties)
-            self._fill(session, target, columns, applied)
+            self._create_and_fill(session, change, properties)
 
-    def _fill(
-        self, session: SparkSession, target: str, columns: Iterable[str], applied: Applied
+    def _create_and_fill(
+        self, session: SparkSession, change: Change, properties: Mapping[str, str]
     ) -> None:
-        """Give a table that was just created its rows."""
+        target, columns = change.table, change.columns
+        session.sql(
+            merge_sql.create_table(
+                target, provider=self.provider, columns=columns, properties=properties
+            )
+        )
         state = self.find_state(session, target)
         if state is None:
             raise TargetConflictError("another writer dropped the target", target=target)
         query = merge_sql.rows_to_keep({name: at for at, name in enumerate(columns)})
-        self.overwrite(session, target, state, query, applied)
-
-    def _prepare(
-        self,
-        session: SparkSession,
-        target: str,
-        columns: Iterable[str],
-        properties: Mapping[str, str],
-    ) -> dict[str, str]:
-        """Make the namespace of a new table; return all of the table's properties."""
-        _check_names(target, columns)
-        self._namespaces.create(session, target.rpartition(".")[0])
-        return _NEW_TABLE | self._properties | dict(properties)
+        self.overwrite(session, change, state, query)
 
     def evolve(
         self, session: SparkSession, target: str, state: TargetState, evolution: Evolution
-    ) -> dict[str, str]:
+    ) -> None:
         """Change the columns; see `LakeFormat`."""
         _check_names(target, [*evolution.added, *evolution.renamed.values()])
-        before = {name: state.columns[old] for name, old in evolution.columns.items()}
-        wider = evolution.widened
-        in_place = {name: type_ for name, type_ in wider.items() if widens(before[name], type_)}
-        replaced = [evolution.columns[name] for name in wider if name not in in_place]
-        _check_dependants(session, target, state, [*evolution.dropped, *replaced])
-        filled, added = dict(evolution.filled), dict(evolution.added)
-        with_default = {name: added[name] for name in filled if name in added}
-        if with_default and has_initial_defaults(load_table(session, target)):
-            filled = {name: sql for name, sql in filled.items() if name not in with_default}
-            added = {name: type_ for name, type_ in added.items() if name not in with_default}
-        else:
-            with_default = {}
-        statements = replace(evolution, widened=in_place, added=added)
-        for statement in alter_statements(target, state.columns, statements):
+        _check_dependants(session, target, state, evolution.dropped)
+        for statement in alter_statements(target, state.columns, evolution):
             session.sql(statement)
-        copied = state.copied
-        for name in (name for name in wider if name not in in_place):
-            copied = copy_column(session, target, name, wider[name], copied=copied)
-        if with_default:
-            add_columns(session, load_table(session, target), with_default, evolution.filled)
-        return filled
 
     def merge(
-        self,
-        session: SparkSession,
-        target: str,
-        state: TargetState,
-        statement: str,
-        applied: Applied,
+        self, session: SparkSession, change: Change, state: TargetState, statement: str
     ) -> Commit | None:
         """Run a MERGE; see `LakeFormat`."""
-        with commit_properties(session, _said_of(applied, state.copied)):
+        with commit_properties(session, _said_of(change)):
             session.sql(statement).collect()
-        return _check_commit(session, target, state)
+        return _check_commit(session, change.table, state)
 
     def overwrite(
-        self, session: SparkSession, target: str, state: TargetState, query: str, applied: Applied
+        self, session: SparkSession, change: Change, state: TargetState, query: str
     ) -> Commit | None:
         """Replace every row; see `LakeFormat`."""
-        writer = session.sql(query).writeTo(target).option("isolation-level", "serializable")
+        writer = session.sql(query).writeTo(change.table).option("isolation-level", "serializable")
         if state.snapshot is not None:
             writer = writer.option("validate-from-snapshot-id", str(state.snapshot))
-        with commit_properties(session, _said_of(applied, state.column_ids.values())):
+        with commit_properties(session, _said_of(change)):
             writer.overwrite(F.expr("true"))
-        return _check_commit(session, target, state)
+        return _check_commit(session, change.table, state)
 
 
-def _said_of(applied: Applied, copied: Iterable[str]) -> dict[str, str]:
+def _said_of(change: Change) -> dict[str, str]:
     """Return the properties of a commit of rows."""
-    return {
-        WRITER: applied.source,
-        "binlog.stop": applied.stop,
-        APPLIED: str(applied.mark),
-        CONTAINS_TABLE: applied.table or "",
-        LOADED: applied.snapshot,
-    } | copied_property(copied)
+    contents = change.contents
+    foreign_write = contents.foreign_write
+    noted = {} if foreign_write is None else {FOREIGN_WRITE: json.dumps(asdict(foreign_write))}
+    return noted | {
+        WRITER: change.owner.source,
+        BASE: "" if change.base is None else str(change.base),
+        "binlog.stop": change.stop,
+        APPLIED: str(contents.mark),
+        CONTAINS_TABLE: contents.table or "",
+        LOADED: contents.snapshot or "",
+    }
 
 
 def _check_commit(session: SparkSession, target: str, state: TargetState) -> Commit:
-    """Return what a commit did, if it was built on `state`.
+    """Return what a commit did; raise TargetConflictError if it was not built on `state`.
 
-    Raises:
-        TargetConflictError: Another merge came in between. The table's mark is that of the last
-            snapshot that has one, also if that is the smaller one: a retry merges what is missing.
+    The table's mark is that of the last snapshot that has one, also if that is the smaller one: a
+    retry merges what is missing.
     """
     since = load_table(session, target).snapshots(until=state.snapshot)
     marked = [snapshot for snapshot in since if APPLIED in snapshot.summary]
     if len(marked) != 1:
         raise TargetConflictError("another merge committed to the target meanwhile", target=target)
     (snapshot,) = marked
-    inserted, updated, deleted = (
-        _count(snapshot.summary, action) for action in ("inserted", "updated", "deleted")
-    )
-    return Commit(
-        inserted=inserted,
-        updated=updated,
-        deleted=deleted,
-        version=snapshot.id,
-    )
+    actions = ("inserted", "updated", "deleted")
+    counts = {action: _count(snapshot.summary, action) for action in actions}
+    return Commit(**counts, version=snapshot.id)
 
 
 def _check_names(target: str, columns: Iterable[str]) -> None:
@@ -312,9 +270,6 @@ def _check_dependants(
     """Refuse to drop columns without which Iceberg writes no row any more.
 
     It finds no partition without one that the table is partitioned by, or was, and no order.
-
-    Raises:
-        MergeError: The table depends on one of them.
     """
     if not lost:
         return
@@ -325,8 +280,7 @@ def _check_dependants(
     ):
         if needed := [name for name in lost if state.column_ids[name] in ids]:
             raise MergeError(
-                f"the lake table {how} by a column that was dropped, or got another type: {repair} "
-                "it from a snapshot",
+                f"the lake table {how} by a column that was dropped: {repair} it from a snapshot",
                 target=target,
                 column=",".join(needed),
             )
@@ -337,106 +291,216 @@ def _count(summary: Mapping[str, str], action: str) -> int | None:
     return None if value is None else int(value)
 
 
-_FORMAT_VERSION = 3
-
-
-def copied_property(copied: Iterable[str]) -> dict[str, str]:
-    """Return the property that says which copied columns have their values, by their ids."""
-    return {COPIED: ",".join(sorted(copied))}
-
-
-def copy_column(
-    session: SparkSession, target: str, name: str, type_: str, *, copied: frozenset[str]
-) -> frozenset[str]:
-    """Give a column of an Iceberg table a type that holds all of its values.
-
-    Args:
-        session: The table's session.
-        target: Quoted name of the table.
-        name: The column's name.
-        type_: The new type.
-        copied: Columns that were copied before, and have their values.
-
-    Returns those columns, and the new one.
-
-    Raises:
-        TargetConflictError: Another merge committed meanwhile. If it did so in the last moment, the
-            property says that the column was lost, and the next merge makes the table `stale`.
-    """
-    session.sql(merge_sql.add_columns(target, {COPY: type_}))
-    table = load_table(session, target)
-    before, ids = table.current, table.column_ids
-    copied |= {ids[COPY]}
-    with commit_properties(session, copied_property(copied)):
-        session.sql(merge_sql.set_column(target, COPY, name)).collect()
-    table = load_table(session, target)
-    written = table.current
-    since = [*table.snapshots(until=None if before is None else before.id)]
-    if len(since) > 1:
-        raise _conflict(target, name)
-    transaction = table.java.newTransaction()
-    transaction.updateSchema().deleteColumn(name).renameColumn(COPY, name).commit()
-    properties = claim_again(table.properties, {ids[name]: ids[COPY]})
-    if since:
-        properties |= copied_property(read_copied(table.properties) | {ids[COPY]})
-    for property_, claims in properties.items():
-        transaction.updateProperties().set(property_, claims).commit()
-    transaction.commitTransaction()
-    swapped = load_table(session, target)
-    if swapped.current != written:
-        lost = claim_again(swapped.properties, {ids[COPY]: ids[name]})
-        session.sql(merge_sql.set_properties(target, lost))
-        raise _conflict(target, name)
-    return copied
-
-
-def _conflict(target: str, column: str) -> TargetConflictError:
-    return TargetConflictError(
-        "another merge committed to the target while a column was copied",
-        target=target,
-        column=column,
+def find_barrier(evolution: Evolution, *, columns: Mapping[str, str]) -> Barrier | None:
+    """Return why an Iceberg table with these columns cannot follow a change; None if it can."""
+    changes = {
+        name: (columns[evolution.columns[name]], type_) for name, type_ in evolution.widened.items()
+    }
+    refused = {name: types for name, types in changes.items() if not widens(*types)}
+    if not refused:
+        return None
+    fields = {id_ for id_, name in evolution.fields.items() if name in refused}
+    texts = (f"{name} from {before} to {now}" for name, (before, now) in refused.items())
+    return Barrier(
+        f"Iceberg does not change the type of a column so: {', '.join(texts)}",
+        lambda action: isinstance(action, AlterField) and action.field in fields,
     )
 
 
-def has_initial_defaults(table: IcebergTable) -> bool:
-    """Whether the table's format knows initial defaults."""
-    return int(table.java.operations().current().formatVersion()) >= _FORMAT_VERSION
+@dataclass(frozen=True)
+class Snapshot:
+    """One snapshot of a table, its properties, and the one it was built on; None for the first.
+
+    The `time` is in milliseconds since 1970.
+    """
+
+    id: int
+    parent: int | None
+    summary: dict[str, str]
+    time: int | None = None
 
 
-def add_columns(
-    session: SparkSession,
-    table: IcebergTable,
-    types: Mapping[str, str],
-    defaults: Mapping[str, str],
-) -> None:
-    """Add columns in one commit.
+class IcebergTable:
+    """A table as it was when it was loaded, by a session: Java's `table`."""
+
+    def __init__(self, session: SparkSession, table: Any) -> None:
+        self.java = table
+        self._session = session
+        self._snapshots: dict[int, Snapshot] = {}
+        self._metadata: Any = None
+        self._previous: list[Any] | None = None
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """The table's properties."""
+        return read_map(self._session, self.java.properties())
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """Name and Spark type of each column, in order."""
+        util = java_class(self._session, "org.apache.iceberg.spark.SparkSchemaUtil")
+        fields = StructType.fromJson(json.loads(util.convert(self.java.schema()).json()))
+        return {field.name: field.dataType.simpleString() for field in fields}
+
+    @property
+    def column_ids(self) -> dict[str, str]:
+        """The field ids of its columns by name."""
+        parser = java_class(self._session, "org.apache.iceberg.SchemaParser")
+        fields = json.loads(parser.toJson(self.java.schema()))["fields"]
+        return {str(field["name"]): str(field["id"]) for field in fields}
+
+    @property
+    def partitioned_by(self) -> set[str]:
+        """The field ids of columns that it is partitioned by, or was."""
+        parser = java_class(self._session, "org.apache.iceberg.PartitionSpecParser")
+        specs = [json.loads(parser.toJson(spec)) for spec in self.java.specs().values()]
+        return {str(field["source-id"]) for spec in specs for field in spec["fields"]}
+
+    @property
+    def ordered_by(self) -> set[str]:
+        """The field ids of columns that its rows are sorted or identified by."""
+        parser = java_class(self._session, "org.apache.iceberg.SortOrderParser")
+        order = json.loads(parser.toJson(self.java.sortOrder()))
+        identifiers = map(str, self.java.schema().identifierFieldIds())
+        return {*identifiers, *(str(field["source-id"]) for field in order["fields"])}
+
+    @property
+    def current(self) -> Snapshot | None:
+        """The current snapshot; None if there is none."""
+        return self._read(self.java.currentSnapshot())
+
+    def snapshots(self, *, until: int | None) -> Iterator[Snapshot]:
+        """Yield the current snapshot and its ancestors, the newest first, up to one exclusive."""
+        snapshot = self.current
+        while snapshot is not None and snapshot.id != until:
+            yield snapshot
+            if snapshot.parent in (None, until):
+                return
+            snapshot = self._read(self.java.snapshot(snapshot.parent))
+
+    def find_snapshot(self, number: int) -> Snapshot | None:
+        """Return a snapshot, also an expired one; None if no metadata file has it."""
+        if number in self._snapshots:
+            return self._snapshots[number]
+        snapshot = self.java.snapshot(number)
+        if snapshot is None and self._metadata is not None:
+            snapshot = self._metadata.snapshot(number)
+        while snapshot is None and self._read_previous():
+            snapshot = self._metadata.snapshot(number)
+        return self._read(snapshot)
+
+    def _read(self, snapshot: Any) -> Snapshot | None:
+        if snapshot is None:
+            return None
+        parser = java_class(self._session, "org.apache.iceberg.SnapshotParser")
+        value = json.loads(parser.toJson(snapshot))
+        parent, summary = value.get("parent-snapshot-id"), value.get("summary", {})
+        read = Snapshot(value["snapshot-id"], parent, summary, value.get("timestamp-ms"))
+        return self._snapshots.setdefault(read.id, read)
+
+    def _read_previous(self) -> bool:
+        """Read the metadata file before the last one that was read; return whether there is one."""
+        operations = self.java.operations()
+        if self._previous is None:
+            self._previous = [entry.file() for entry in operations.current().previousFiles()]
+        if not self._previous:
+            return False
+        parser = java_class(self._session, "org.apache.iceberg.TableMetadataParser")
+        self._metadata = parser.read(operations.io(), self._previous.pop())
+        return True
+
+
+@contextmanager
+def commit_properties(session: SparkSession, properties: Mapping[str, str]) -> Iterator[None]:
+    """Give properties to the snapshots that the session commits meanwhile, and to no others."""
+    settings = {f"{_COMMIT_PROPERTY}.{name}": value for name, value in properties.items()}
+    for name, value in settings.items():
+        session.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name in settings:
+            session.conf.unset(name)
+
+
+def load_table(session: SparkSession, target: str) -> IcebergTable:
+    """Return the table of a quoted name as it is now."""
+    # A catalog is loaded with the settings of the thread's session.
+    set_active(session)
+    util = java_class(session, "org.apache.iceberg.spark.Spark3Util")
+    return IcebergTable(session, util.loadIcebergTable(session._jsparkSession, target))
+
+
+def find_table(session: SparkSession, target: str) -> IcebergTable | None:
+    """Return the table of a quoted name as it is now; None if there is none."""
+    try:
+        return load_table(session, target)
+    except AnalysisException as error:
+        if error.getCondition() not in _MISSING:
+            raise
+    except Py4JJavaError as error:
+        if error.java_exception.getClass().getSimpleName() not in _MISSING_CLASSES:
+            raise
+    return None
+
+
+def find_contents(
+    current: int | None,
+    find_snapshot: Callable[[int], Snapshot | None],
+    properties: Mapping[str, str],
+    *,
+    source: str,
+) -> Contents | str:
+    """Return what a snapshot contains, or why that cannot be determined.
 
     Args:
-        session: The table's session.
-        table: The table as it is now.
-        types: Their names and Spark types.
-        defaults: SQL of what rows from before hold in them; not NULL.
+        current: The snapshot; None for a table without any.
+        find_snapshot: Returns a snapshot; None if it expired, and no metadata file has it.
+        properties: The table's.
+        source: Name of the source.
     """
-    util = java_class(session, "org.apache.iceberg.spark.SparkSchemaUtil")
-    spark_types = java_class(session, "org.apache.spark.sql.types.DataType")
-    update = table.java.updateSchema()
-    for name, type_ in types.items():
-        java_type = util.convert(spark_types.fromDDL(type_))
-        literal = _literal(session, type_, defaults[name]).to(java_type)
-        # Without a parent a name with a dot would be one of a nested column.
-        update = update.addColumn(None, name, java_type, None, literal)
-    update.commit()
+    at, written, foreign_write = current, False, None
+    while at is not None:
+        snapshot = find_snapshot(at)
+        if snapshot is None:
+            return f"snapshot {at} expired, and with it what was applied: reload the table"
+        summary = snapshot.summary
+        if APPLIED in summary and (writer := summary.get(WRITER, "")) != source:
+            return rows_of_another(writer)
+        if APPLIED in summary:
+            mark, table = Mark.parse(summary[APPLIED]), summary.get(CONTAINS_TABLE)
+            noted = read_foreign_write(json.loads(summary.get(FOREIGN_WRITE, "null")))
+            first = noted or _find_meanwhile(snapshot, find_snapshot) or foreign_write
+            return Contents(mark, table or None, summary.get(LOADED, ""), first)
+        foreign_write = _find_write(snapshot) or foreign_write
+        at, written = snapshot.parent, True
+    # Whoever loads a table by hand sets no table id; the first merge does.
+    replaced = written and TABLE_ID in properties
+    if replaced:
+        return "no snapshot of the table is that of a merge: it was replaced"
+    return Contents(NOTHING)
 
 
-def _literal(session: SparkSession, type_: str, sql: str) -> Any:
-    """Return a value as a literal of Iceberg that becomes one of the type."""
-    value, text = session.sql(f"SELECT {sql}, CAST({sql} AS string)").collect()[0]
-    literals = java_class(session, "org.apache.iceberg.expressions.Expressions")
-    if type_ == "binary":
-        return literals.lit(java_class(session, "java.nio.ByteBuffer").wrap(bytes(value)))
-    if type_ in ("boolean", "int", "bigint", "float", "double"):
-        return literals.lit(value)
-    if type_ in ("timestamp", "timestamp_ntz"):
-        # The session's time zone is UTC.
-        text = text.replace(" ", "T") + ("+00:00" if type_ == "timestamp" else "")
-    return literals.lit(text)
+def _find_write(snapshot: Snapshot) -> ForeignWrite | None:
+    """Return a snapshot of others as a write; None if it left all rows as they were."""
+    summary = snapshot.summary
+    operation = summary.get("operation")
+    if operation not in _WRITES or summary.get("changed-partition-count") == "0":
+        return None
+    user = " ".join(filter(None, map(summary.get, ("user", "engine-name", "app-id"))))
+    return ForeignWrite.of(snapshot.id, operation, user, snapshot.time)
+
+
+def _find_meanwhile(
+    merged: Snapshot, find_snapshot: Callable[[int], Snapshot | None]
+) -> ForeignWrite | None:
+    """Return the first write of others between a merge's plan and its commit; None without."""
+    base, at, first = merged.summary.get(BASE), merged.parent, None
+    while base is not None and at is not None and str(at) != base:
+        snapshot = find_snapshot(at)
+        if snapshot is None:
+            return ForeignWrite(at, "expired")
+        if APPLIED in snapshot.summary:
+            break
+        first, at = _find_write(snapshot) or first, snapshot.parent
+    return first

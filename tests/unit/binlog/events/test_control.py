@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_binlog.binlog.events.control import Heartbeat, Incident, Rotate
-from airflow_provider_binlog.errors import BinlogError, FormatError, TruncatedError
+from airflow_provider_binlog.binlog.events.control import Incident, Rotate, read_heartbeat_offset
+from airflow_provider_binlog.errors import BinlogError, TruncatedError
 from tests.support import builder
 
 if TYPE_CHECKING:
@@ -29,24 +29,13 @@ def test_rotate() -> None:
     assert Rotate.parse(body) == Rotate.parse(body, MYSQL)
 
 
-def test_heartbeat() -> None:
-    assert Heartbeat.parse(b"binlog.000001", MYSQL) == Heartbeat("binlog.000001", None)
-
-
 def test_heartbeat_v2() -> None:
-    assert Heartbeat.parse_v2(HEARTBEAT_V2, MYSQL) == Heartbeat("binlog.000001", 19_306)
+    assert read_heartbeat_offset(HEARTBEAT_V2, MYSQL) == 19_306
     assert builder.heartbeat_v2("binlog.000001", 19_306) == HEARTBEAT_V2
 
 
 def test_heartbeat_v2_skips_unknown_fields() -> None:
-    body = b"\x09\x02xx" + HEARTBEAT_V2
-
-    assert Heartbeat.parse_v2(body, MYSQL).offset == 19_306
-
-
-def test_heartbeat_v2_without_a_file_is_refused() -> None:
-    with pytest.raises(FormatError, match="without a file"):
-        Heartbeat.parse_v2(b"\x00", MYSQL)
+    assert read_heartbeat_offset(b"\x09\x02xx" + HEARTBEAT_V2, MYSQL) == 19_306
 
 
 def test_incident() -> None:
@@ -58,7 +47,7 @@ def test_incident() -> None:
     ("parse", "body", "shortest"),
     [
         (Rotate.parse, builder.rotate("b.1"), 8),
-        (Heartbeat.parse_v2, HEARTBEAT_V2, len(HEARTBEAT_V2)),
+        (read_heartbeat_offset, HEARTBEAT_V2, len(HEARTBEAT_V2)),
         (Incident.parse, builder.incident("lost"), len(builder.incident("lost"))),
     ],
 )
@@ -74,6 +63,6 @@ def test_cut_before_its_last_field_is_truncated(
 
 @given(st.binary(max_size=60))
 def test_any_bytes_give_a_value_or_a_documented_error(body: bytes) -> None:
-    for parse in (Rotate.parse, Heartbeat.parse, Heartbeat.parse_v2, Incident.parse):
+    for parse in (Rotate.parse, read_heartbeat_offset, Incident.parse):
         with contextlib.suppress(BinlogError):
             parse(body, MYSQL)

@@ -15,7 +15,7 @@ from airflow_provider_binlog.binlog.events.control import (
     checksum_matches,
     verify_checksum,
 )
-from airflow_provider_binlog.binlog.header import MAGIC, EventHeader, EventType
+from airflow_provider_binlog.binlog.header import EventType
 from airflow_provider_binlog.errors import (
     BinlogError,
     FormatError,
@@ -23,7 +23,6 @@ from airflow_provider_binlog.errors import (
     UnsupportedError,
 )
 from airflow_provider_binlog.position import Flavor
-from tests.corpus.case import LOGS, SERVERS
 from tests.support import builder
 
 
@@ -113,15 +112,6 @@ def test_cut_anywhere_is_refused_or_has_fewer_lengths() -> None:
 def test_any_body_gives_a_value_or_a_documented_error(body: bytes) -> None:
     with contextlib.suppress(BinlogError):
         FormatDescription.parse(builder.event(EventType.FORMAT_DESCRIPTION, body))
-
-
-@pytest.mark.parametrize("server", SERVERS)
-def test_the_first_file_after_a_start_says_so(server: str) -> None:
-    before, after = sorted((LOGS / "restart" / server).glob("binlog.*"))
-    first = (file.read_bytes()[len(MAGIC) :] for file in (before, after))
-    found = [FormatDescription.parse(data[: EventHeader.parse(data).size]) for data in first]
-
-    assert [each.follows_start for each in found] == [False, True]
 
 
 def test_every_flipped_bit_is_found() -> None:

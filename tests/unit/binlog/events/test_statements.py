@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_binlog.binlog.events.statements import Query, RowsQuery, XaPrepare, Xid
+from airflow_provider_binlog.binlog.events.statements import Query, XaPrepare
 from airflow_provider_binlog.errors import BinlogError, TruncatedError
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.sql.lexer import Session
@@ -63,7 +63,7 @@ def test_query() -> None:
     query = Query.parse(BEGIN, MYSQL)
 
     assert query == Query(
-        8, "shop", 0, 255, "BEGIN", 0x45A00020, connection_collation=255, microseconds=794_528
+        8, "shop", 0, "BEGIN", 255, 0x45A00020, connection_collation=255, microseconds=794_528
     )
     assert query.session(Flavor.MYSQL) == Session(
         Flavor.MYSQL, "shop", 0x45A00020, None, "utf8mb4", "utf8mb4", microseconds=794_528
@@ -131,42 +131,29 @@ def test_query_cut_before_its_sql_is_truncated() -> None:
             Query.parse(BEGIN[:size], MYSQL)
 
 
-def test_xid() -> None:
-    assert Xid.parse(b"\x2a" + bytes(7), MYSQL) == Xid(42)
-    for size in range(8):
-        with pytest.raises(TruncatedError):
-            Xid.parse(bytes(size), MYSQL)
-
-
 # XA PREPARE 'a','b',3
 XA_PREPARE = bytes.fromhex("00 03000000 01000000 01000000 61 62")
 
 
 def test_xa_prepare() -> None:
-    prepared = XaPrepare.parse(XA_PREPARE, MYSQL)
+    prepared = XaPrepare.parse(XA_PREPARE)
 
-    assert prepared == XaPrepare(one_phase=False, format_id=3, gtrid=b"a", bqual=b"b")
-    assert prepared.xid == "X'61',X'62',3"
-    assert XaPrepare.parse(b"\x01" + XA_PREPARE[1:], MARIADB).one_phase
+    assert prepared == XaPrepare(one_phase=False, xid="X'61',X'62',3")
+    assert XaPrepare.parse(b"\x01" + XA_PREPARE[1:]).one_phase
 
 
 def test_xa_prepare_cut_anywhere_is_truncated() -> None:
     for size in range(len(XA_PREPARE)):
         with pytest.raises(TruncatedError):
-            XaPrepare.parse(XA_PREPARE[:size], MYSQL)
-
-
-def test_rows_query() -> None:
-    assert RowsQuery.parse(b"\x00UPDATE t", MYSQL).sql == "UPDATE t"
-    assert RowsQuery.parse_annotate(b"UPDATE \xff", MARIADB) == RowsQuery(b"UPDATE \xff")
-    assert RowsQuery(b"UPDATE \xff").sql == "UPDATE \ufffd"
+            XaPrepare.parse(XA_PREPARE[:size])
 
 
 @given(st.binary(max_size=80))
 def test_any_bytes_give_a_value_or_a_documented_error(body: bytes) -> None:
-    for parse in (Query.parse, Xid.parse, XaPrepare.parse, RowsQuery.parse):
-        with contextlib.suppress(BinlogError):
-            parse(body, MYSQL)
+    with contextlib.suppress(BinlogError):
+        Query.parse(body, MYSQL)
+    with contextlib.suppress(BinlogError):
+        XaPrepare.parse(body)
 
 
 @given(st.binary(max_size=60), st.text())

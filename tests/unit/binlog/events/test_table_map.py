@@ -16,7 +16,6 @@ from airflow_provider_binlog.errors import (
     BinlogError,
     FormatError,
     TruncatedError,
-    UnsupportedError,
 )
 from airflow_provider_binlog.position import Flavor
 from tests.support import builder
@@ -232,9 +231,11 @@ def test_metadata_of_types_must_be_used_up() -> None:
         TableMap.parse(bytes(body), MYSQL)
 
 
-def test_unknown_types_are_refused() -> None:
-    with pytest.raises(UnsupportedError, match="type=UNKNOWN_99"):
-        TableMap.parse(table_map(table(column(99))), MYSQL)
+def test_of_a_table_with_an_unknown_type_the_name_is_read() -> None:
+    parsed = TableMap.parse(table_map(table(column(99))), MYSQL)
+
+    assert (parsed.database, parsed.columns) == ("shop", ())
+    assert "type=UNKNOWN_99" in parsed.refused
 
 
 @given(st.binary(max_size=120))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_binlog.binlog.json.scalars import (
+from airflow_provider_binlog.binlog.json.document import (
     double_text,
     opaque_text,
     quote,

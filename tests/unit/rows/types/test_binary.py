@@ -17,7 +17,7 @@ from airflow_provider_binlog.changes import BeforeImages, InvalidText, Policies
 from airflow_provider_binlog.errors import FormatError
 from airflow_provider_binlog.rows.decode import READ_BYTES, decode_pieces
 from airflow_provider_binlog.rows.layout import compile_layout
-from airflow_provider_binlog.rows.types.binary import GROWTH_MAX, decompress
+from airflow_provider_binlog.rows.types.strings import GROWTH_MAX, decompress
 from tests.reference.rows import decode_plainly
 from tests.support.decoded import decode
 from tests.unit.rows import wire

@@ -12,7 +12,7 @@ from airflow_provider_binlog.binlog.column_types import (
     FORMATS,
     HIDDEN_TYPES,
     NAMES,
-    NOT_LOGGED,
+    OLD_TEMPORALS,
     TEXTS,
     ColumnType,
     MetadataField,
@@ -30,9 +30,9 @@ from airflow_provider_binlog.rows.types.registry import (
     HIDDEN_READERS,
     NOT_DECODED,
     READERS,
-    form_of,
     plan_column,
     plan_result,
+    sent_bytes,
     to_json_values,
 )
 from airflow_provider_binlog.rows.values import Memory, Values
@@ -78,7 +78,7 @@ def column(kind: ColumnType, **others: Any) -> TableMapColumn:
     for field, (name, value) in fields.items():
         if kind in types_with(field, Flavor.MYSQL):
             logged = replace(logged, **{name: value})  # type: ignore[arg-type]
-    if registry.READERS[kind].form == registry.MOMENT and not logged.metadata:
+    if kind in OLD_TEMPORALS:
         logged = replace(logged, datetime_precision=3)
     return logged
 
@@ -98,9 +98,9 @@ COLUMNS = [
 
 
 def test_every_type_of_the_enum_is_described_and_read_or_says_why_not() -> None:
-    assert FORMATS.keys() | NOT_LOGGED == set(ColumnType)
+    in_memory = {ColumnType.TYPED_ARRAY, ColumnType.INVALID, ColumnType.BOOL}
+    assert FORMATS.keys() == set(ColumnType) - in_memory
     assert READERS.keys() | NOT_DECODED == FORMATS.keys()
-    assert not FORMATS.keys() & NOT_LOGGED
     assert not READERS.keys() & NOT_DECODED
     assert HIDDEN_READERS.keys() == HIDDEN_TYPES.keys()
 
@@ -143,7 +143,7 @@ def test_row_images_and_result_sets_give_one_type_that_is_staged_and_printed(
 def test_a_result_set_sends_a_type_as_it_declares_it(logged: TableMapColumn) -> None:
     readers = registry.readers_of(logged)
 
-    assert form_of(logged.real_type) == readers.form
+    assert sent_bytes(logged.real_type) == readers.sent
     assert "`c`" in readers.select("`c`", logged)
 
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from airflow_provider_binlog.binlog.charsets import MULTI_BYTE, SINGLE_BYTE, decode_text
 from airflow_provider_binlog.errors import FormatError
-from airflow_provider_binlog.rows.types import text
-from airflow_provider_binlog.rows.types.text import to_utf8
+from airflow_provider_binlog.rows.types import strings
+from airflow_provider_binlog.rows.types.strings import to_utf8
 from airflow_provider_binlog.rows.values import Bytes
 from tests.unit.rows import wire
 from tests.unit.rows.columns import read
@@ -98,7 +98,7 @@ def test_more_than_an_array_holds_is_refused(charset: str) -> None:
     values = ["éé".encode("gbk" if charset == "gbk" else UNICODE.get(charset, charset))] * 2
 
     assert convert(charset, *values) == ["éé", "éé"]
-    with patch.object(text, "OFFSET_MAX", 7), pytest.raises(pa.ArrowCapacityError):
+    with patch.object(strings, "OFFSET_MAX", 7), pytest.raises(pa.ArrowCapacityError):
         convert(charset, *values)
 
 

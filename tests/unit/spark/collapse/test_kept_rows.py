@@ -10,13 +10,13 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider_binlog.spark.collapse.kept_rows import (
+    KeyColumn,
     as_literals,
     checkpoint,
     checkpoint_counted,
     count_literals,
 )
-from airflow_provider_binlog.spark.collapse.key_intervals import KeyColumn
-from airflow_provider_binlog.spark.collapse.whole_rows import collapse
+from airflow_provider_binlog.spark.collapse.source_rows import collapse
 from airflow_provider_binlog.spark.job.session import configure
 from airflow_provider_binlog.spark.plan.planner import plan_table
 from airflow_provider_binlog.spark.plan.table_log import TableLog

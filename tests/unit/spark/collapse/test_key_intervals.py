@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from decimal import Decimal
 
-from airflow_provider_binlog.spark.collapse.key_intervals import (
+from airflow_provider_binlog.spark.collapse.kept_rows import (
     INTERVALS_MAX,
     condition,
     find_intervals,

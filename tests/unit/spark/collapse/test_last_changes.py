@@ -9,10 +9,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_binlog.manifest import Part
-from airflow_provider_binlog.spark.collapse import whole_rows
-from airflow_provider_binlog.spark.collapse.kept_rows import CHANGES, Collapsed, count_actions
-from airflow_provider_binlog.spark.collapse.key_intervals import KeyColumn
-from airflow_provider_binlog.spark.collapse.whole_rows import (
+from airflow_provider_binlog.spark.collapse import source_rows
+from airflow_provider_binlog.spark.collapse.kept_rows import (
+    CHANGES,
+    Collapsed,
+    KeyColumn,
+    count_actions,
+)
+from airflow_provider_binlog.spark.collapse.source_rows import (
     collapse,
     find_last,
     keep_last,
@@ -119,7 +123,7 @@ def test_what_spark_counts_twice_is_counted_again(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # As it does where a task ran twice, since its executor was lost with what it had written.
-    monkeypatch.setattr(whole_rows, "counted", lambda _: Collapsed(4, 1, 3))
+    monkeypatch.setattr(source_rows, "counted", lambda _: Collapsed(4, 1, 3))
     rows = [(1, "insert", (1, 1), "a", 0), (2, "delete", (1, 2), "a", 1)]
     frame = number_changes(spark.createDataFrame(rows, f"c0 int, {_LOCATED}"), {"a": 0})
 

@@ -9,9 +9,8 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812  PySpark's own habit.
 
 from airflow_provider_binlog.changes import ChangeType
-from airflow_provider_binlog.spark.collapse.kept_rows import checkpoint, count_actions
-from airflow_provider_binlog.spark.collapse.key_intervals import KeyColumn
-from airflow_provider_binlog.spark.collapse.whole_rows import collapse, partition_by_key
+from airflow_provider_binlog.spark.collapse.kept_rows import KeyColumn, checkpoint, count_actions
+from airflow_provider_binlog.spark.collapse.source_rows import collapse, partition_by_key
 from airflow_provider_binlog.spark.job.session import fixed_partitions
 from airflow_provider_binlog.spark.staged.changes import CHANGE, ORDER
 

@@ -14,8 +14,13 @@ import pytest
 
 from airflow_provider_binlog.errors import ConfigurationError
 from airflow_provider_binlog.spark.job.application import main
-from airflow_provider_binlog.spark.job.options import APPLICATION, build_py_files, parse_arguments
-from airflow_provider_binlog.spark.job.report import Report, TableReport
+from airflow_provider_binlog.spark.job.options import (
+    APPLICATION,
+    Report,
+    TableReport,
+    build_py_files,
+    parse_arguments,
+)
 from airflow_provider_binlog.spark.job.session import (
     delta_conf,
     iceberg_conf,

@@ -48,7 +48,8 @@ def test_a_namespace_is_made_once() -> None:
     namespaces = Namespaces()
 
     for name in ("`lake`.`shop`", "`lake`.`crm`", "`lake`.`shop`"):
-        namespaces.create(session, name)
+        namespaces.create(session, f"{name}.`orders`")
+    namespaces.create(session, "delta.`s3a://my.lake/shop`")
 
     assert ran == [
         "CREATE NAMESPACE IF NOT EXISTS `lake`.`shop`",

@@ -9,18 +9,19 @@ import pytest
 
 from airflow_provider_binlog.errors import MergeError
 from airflow_provider_binlog.schema import CreateTable, QuarantineTable, RenameTable, TruncateTable
-from airflow_provider_binlog.spark.job.report import TableReport
-from airflow_provider_binlog.spark.merge.lake_table import LakeTable, find_coverage
+from airflow_provider_binlog.spark.merge.lake_table import LakeTable, StagedLog, cover
 from airflow_provider_binlog.spark.merge.progress import Progress, TableProgress
 from airflow_provider_binlog.spark.plan.planner import plan_table
 from airflow_provider_binlog.spark.plan.table_log import TableLog
 from airflow_provider_binlog.spark.target.state import WITHOUT_BEGINNING, Hold, hold_property
 from airflow_provider_binlog.table_options import TableOptions
+from tests.unit.spark.memory_files import Files
 from tests.unit.spark.plan.table_plans import ID_N, lake
 from tests.unit.spark.plans import NAME, ORDERS, manifest, statement, table
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.manifest import Manifest
+    from airflow_provider_binlog.schema import TableName
 
 CREATED = statement(5, CreateTable(ORDERS, NAME))
 TRUNCATED = statement(5, TruncateTable(ORDERS))
@@ -33,14 +34,17 @@ def checked(
 ) -> Hold | None:
     """Return why a table without a lake table is not merged."""
     tables = {} if known is None else {NAME: TableProgress(first=4, pending=True, hold=known)}
-    before, log = Progress(tables=tables), TableLog(manifests)
-    now = before.read(manifests)
-    return find_coverage(NAME, None, log, before=before, now=now, initial_load=initial_load).hold
+    table = a_table()
+    cover(table, staged(*manifests, tables=tables), initial_load=initial_load)
+    return table.hold
+
+
+def staged(*manifests: Manifest, tables: dict[TableName, TableProgress]) -> StagedLog:
+    return StagedLog(Files(), TableLog(manifests), Progress(tables=tables), set())
 
 
 def a_table(hold: Hold | None = None) -> LakeTable:
-    report = TableReport("shop.orders", "lake.orders", hold=hold)
-    return LakeTable(NAME, "lake.orders", report, is_read=True)
+    return LakeTable("shop.orders", "lake.orders", hold=hold, name=NAME, is_read=True)
 
 
 def test_a_table_without_a_beginning() -> None:
@@ -90,7 +94,7 @@ def test_one_that_is_stale_stays_so_for_its_own_reason() -> None:
     assert checked(BEFORE, known=stale) is None  # Planned again, it meets the same stop.
 
 
-def test_a_renamed_table_of_which_nothing_is_staged_is_loading() -> None:
+def test_a_renamed_table_of_which_nothing_is_staged_is_stale() -> None:
     quiet = manifest(4, table(), statements=[RENAMED])
     assert checked(quiet) is None
     renamed = a_table()
@@ -98,13 +102,11 @@ def test_a_renamed_table_of_which_nothing_is_staged_is_loading() -> None:
 
     hold = renamed.hold
     assert hold is not None
-    assert (hold.state, hold.position) == ("loading", "binlog.000001:5")
+    assert (hold.state, hold.position) == ("stale", "binlog.000001:5")
     assert "the table was called shop.old before it was renamed" in hold.reason
     progress = renamed.progress(TableProgress())
     assert (progress.pending, progress.hold) == (True, hold)
-    # As long as nothing else is logged, and when its first row comes.
     assert checked(QUIET, known=hold) == hold
-    assert checked(manifest(5, table([(10, 14)])), known=hold) is not None
 
 
 @pytest.mark.parametrize(
@@ -123,7 +125,7 @@ def test_a_hold_has_the_time_at_which_it_was_first_found(before: Hold | None, si
     merged.set_hold_since(before, "2026-11-22")
 
     assert table.hold is not None
-    assert table.hold.since == table.report.to_json()["since"] == since
+    assert table.hold.since == table.to_json()["since"] == since
     assert merged.hold is None
 
 
@@ -134,16 +136,11 @@ def test_a_truncate_restarts_a_stale_table_unless_its_manifest_is_quarantined(
     stale, state = Hold("stale", "the table was quarantined: why"), lake(ID_N)
     state = replace(state, properties={**state.properties, **hold_property(stale, None)})
     statements = [TRUNCATED, statement(15, QuarantineTable(ORDERS, "why"))]
-    manifests = [manifest(4, table(), statements=statements[: 1 + quarantined])]
-    before = Progress(tables={NAME: TableProgress(first=4, pending=True, hold=stale)})
+    first = manifest(4, table(), statements=statements[: 1 + quarantined])
+    tables = {NAME: TableProgress(first=4, pending=True, hold=stale)}
+    held = a_table()
+    held.state = state
 
-    coverage = find_coverage(
-        NAME,
-        state,
-        TableLog(manifests),
-        before=before,
-        now=before.read(manifests),
-        initial_load="fail",
-    )
+    cover(held, staged(first, tables=tables), initial_load="fail")
 
-    assert coverage.hold == (stale if quarantined else None)
+    assert held.hold == (stale if quarantined else None)

@@ -10,6 +10,7 @@ import pytest
 from airflow_provider_binlog.errors import ManifestError
 from airflow_provider_binlog.manifest import End, Manifest
 from airflow_provider_binlog.position import Flavor, Position, SourceIdentity
+from airflow_provider_binlog.spark.merge.lake_table import StagedLog
 from airflow_provider_binlog.spark.merge.progress import (
     Progress,
     TableProgress,
@@ -17,8 +18,8 @@ from airflow_provider_binlog.spark.merge.progress import (
     progress_folder,
     save_progress,
 )
-from airflow_provider_binlog.spark.plan.table_log import Globs
-from airflow_provider_binlog.spark.target.state import NOTHING, Hold, Mark
+from airflow_provider_binlog.spark.plan.table_log import Globs, TableLog
+from airflow_provider_binlog.spark.target.state import NOTHING, ForeignWrite, Hold, Mark
 from airflow_provider_binlog.table_options import TableOptions, TableRules
 from tests.unit.spark.history import IDENTITY
 from tests.unit.spark.memory_files import Files
@@ -112,14 +113,25 @@ def test_tables_that_lag_behind_are_read_again_whatever_is_new() -> None:
     assert not PROGRESS.is_merged(8, stale)
 
 
+def test_a_suspect_table_is_read_again_and_is_no_work_of_its_own() -> None:
+    write = ForeignWrite(7, "DELETE")
+    suspect = TableProgress(Mark(7), version=8, foreign_write=write)
+    progress = replace(PROGRESS, tables={("shop", "t"): suspect})
+
+    assert progress.pending(lambda _: True) == [("shop", "t")]
+    assert progress.is_merged(7, lambda _: True)
+    assert progress.versions == {}
+
+
 def test_a_gap_of_the_capture_is_found() -> None:
-    assert PROGRESS.find_uncaptured(("shop", "t"), since=1) is None
-    assert PROGRESS.find_uncaptured(("shop", "tmp"), since=5) is None
-    assert PROGRESS.find_uncaptured(("a", "tmp"), since=7) == 7
-    assert PROGRESS.find_uncaptured(("a", "tmp"), since=8) is None
-    assert PROGRESS.find_uncaptured(("a", "t"), since=2) == 5
-    assert PROGRESS.find_uncaptured(("a.tmp", "tmp"), since=2) == 5
-    assert PROGRESS.find_uncaptured(("shop", "tmp"), since=2) == 2
+    log = StagedLog(Files(), TableLog([]), PROGRESS, set())
+    assert log.find_gap(("shop", "t"), 1) is None
+    assert log.find_gap(("shop", "tmp"), 5) is None
+    assert log.find_gap(("a", "tmp"), 7) == 7
+    assert log.find_gap(("a", "tmp"), 8) is None
+    assert log.find_gap(("a", "t"), 2) == 5
+    assert log.find_gap(("a.tmp", "tmp"), 2) == 5
+    assert log.find_gap(("shop", "tmp"), 2) == 2
 
 
 def test_globs_are_kept_as_they_change() -> None:

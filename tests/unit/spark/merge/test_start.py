@@ -7,7 +7,7 @@ import time
 import pytest
 
 from airflow_provider_binlog.errors import TargetConflictError
-from airflow_provider_binlog.spark.merge.start import RunningMerge, note_start, read_running
+from airflow_provider_binlog.spark.merge.progress import RunningMerge, note_start, read_running
 from tests.unit.spark.memory_files import Files
 
 NAMES = frozenset({("shop", "t"), ("shop", "u")})

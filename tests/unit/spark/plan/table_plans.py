@@ -22,7 +22,8 @@ from tests.unit.spark.plans import NAME, ORDERS, manifest, schema, table
 if TYPE_CHECKING:
     from airflow_provider_binlog.manifest import Manifest, Statement
     from airflow_provider_binlog.schema import Schema
-    from airflow_provider_binlog.spark.plan.segment import Segment, Stop
+    from airflow_provider_binlog.spark.plan.segment import Segment
+    from airflow_provider_binlog.spark.plan.table_log import Stop
 
 ID_N = schema("id", "n")
 NEW = "00000000000000bb"

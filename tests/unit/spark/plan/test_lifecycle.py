@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from airflow_provider_binlog.schema import CreateTable, DropTable, RenameTable
 from airflow_provider_binlog.spark.plan.lifecycle import (
-    Followed,
     Lifecycle,
     find_lifecycle,
     find_replacement,
 )
 from airflow_provider_binlog.spark.plan.table_log import TableLog
-from airflow_provider_binlog.spark.target.state import Mark
+from airflow_provider_binlog.spark.target.state import Contents, Mark, TargetState
+from tests.unit.spark.plan.table_plans import ID_N, lake
 from tests.unit.spark.plans import NAME, ORDERS, manifest, statement, table
 
 if TYPE_CHECKING:
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
 GHOST: TableName = ("shop", "_orders_gho")
 OLD: TableName = ("shop", "_orders_del")
 NEW = "00000000000000bb"
-FOLLOWS_ORDERS = Followed(ORDERS)
+FOLLOWS_ORDERS = lake(ID_N)
+FOLLOWS_NEW = replace(FOLLOWS_ORDERS, contents=Contents(Mark(3), NEW))
+ENDED = lake(ID_N, ended="3")
 
 
 def swap(row: int) -> Statement:
@@ -38,12 +41,9 @@ def find(
     *manifests: Manifest,
     first: int = 5,
     name: TableName = NAME,
-    followed: Followed | None = FOLLOWS_ORDERS,
-    in_lake: bool = True,
+    state: TargetState | None = FOLLOWS_ORDERS,
 ) -> Lifecycle | None:
-    return find_lifecycle(
-        name, TableLog(manifests), first=first, followed=followed, in_lake=in_lake
-    )
+    return find_lifecycle(name, TableLog(manifests), first, state)
 
 
 def stop(found: Lifecycle | None) -> tuple[TableId | None, Mark, str | None]:
@@ -52,7 +52,7 @@ def stop(found: Lifecycle | None) -> tuple[TableId | None, Mark, str | None]:
     assert found.stop is not None
     phrases = "called shop.* before|another table than the lake table has"
     says = re.search(phrases, found.stop.reason)
-    return found.table, found.stop.cut.mark, says[0] if says else None
+    return found.table, found.stop.mark, says[0] if says else None
 
 
 CREATED = manifest(
@@ -75,7 +75,7 @@ def test_a_table_that_is_not_mentioned_has_none() -> None:
 
 def test_a_table_that_keeps_its_name_is_read_from_the_first_new_manifest() -> None:
     assert find(manifest(5, table([(10, 20)]))) == Lifecycle(ORDERS, 5)
-    assert find(manifest(5, table([(10, 20)])), followed=None) == Lifecycle(ORDERS, 5)
+    assert find(manifest(5, table([(10, 20)])), state=None) == Lifecycle(ORDERS, 5)
 
 
 def test_after_a_swap_a_name_stands_for_the_other_table() -> None:
@@ -83,16 +83,16 @@ def test_after_a_swap_a_name_stands_for_the_other_table() -> None:
 
 
 def test_the_lake_may_follow_the_other_table_already() -> None:
-    assert find(SWAPPED, followed=Followed(NEW)) == Lifecycle(NEW, 5)
+    assert find(SWAPPED, state=FOLLOWS_NEW) == Lifecycle(NEW, 5)
 
 
 def test_a_replacement_is_read_from_its_creation_on() -> None:
     log = TableLog([SWAPPED])
 
-    assert find_replacement(NAME, log, first=5, followed=FOLLOWS_ORDERS) == 4
-    assert find_replacement(NAME, log, first=5, followed=None) == 4
-    assert find_replacement(NAME, log, first=5, followed=Followed(NEW)) is None
-    assert find_replacement(OLD, log, first=5, followed=None) is None
+    assert find_replacement(NAME, log, 5, FOLLOWS_ORDERS) == 4
+    assert find_replacement(NAME, log, 5, None) == 4
+    assert find_replacement(NAME, log, 5, FOLLOWS_NEW) is None
+    assert find_replacement(OLD, log, 5, None) is None
 
 
 def test_without_its_creation_the_other_table_is_refused() -> None:
@@ -100,14 +100,14 @@ def test_without_its_creation_the_other_table_is_refused() -> None:
 
     for missing in ([unknown], [SWAPPED]):
         assert stop(find(*missing)) == (ORDERS, Mark(4, 1), "called shop._orders_gho before")
-    none = find(unknown, followed=None, in_lake=False)
+    none = find(unknown, state=None)
     assert stop(none) == (None, Mark(4, 1), "called shop._orders_gho before")
 
 
 def test_another_table_under_the_name_is_refused_without_its_creation() -> None:
     dropped = manifest(4, table(dropped=True), statements=[statement(10, DropTable(ORDERS, NAME))])
 
-    found = find(dropped, manifest(5, table([(10, 20)], id_=NEW)), followed=Followed(None))
+    found = find(dropped, manifest(5, table([(10, 20)], id_=NEW)), state=ENDED)
 
     assert stop(found) == (None, Mark(4), "another table than the lake table has")
 
@@ -118,23 +118,18 @@ def test_what_was_not_captured_under_its_old_name_is_refused() -> None:
     assert stop(find(hidden, SWAPPED))[0] == ORDERS
 
 
-def test_a_renamed_table_that_the_lake_never_had_waits_to_be_loaded() -> None:
-    found = find(SWAPPED, name=OLD, followed=None, in_lake=False)
+def test_a_renamed_table_that_the_lake_never_had_is_refused() -> None:
+    found = stop(find(SWAPPED, name=OLD, state=None))
 
-    assert found is not None
-    assert found.waits is not None
-    assert "called shop.orders before" in found.waits.explanation
-    assert (found.table, found.stop) == (None, None)
-    assert stop(find(SWAPPED, name=OLD, followed=None))[2] == "called shop.orders before"
+    assert found == (None, Mark(4, 1), "called shop.orders before")
 
 
 def test_a_name_that_lost_its_table_by_rename_has_ended() -> None:
-    found = find(CREATED, SWAPPED, name=GHOST, followed=Followed(NEW))
+    found = find(CREATED, SWAPPED, name=GHOST, state=FOLLOWS_NEW)
 
     assert found is not None
     assert (found.table, found.replaces) == (None, False)
-    assert found.ended is not None
-    assert isinstance(found.ended.action, RenameTable)
+    assert found.ended
 
 
 def test_a_dropped_table_is_read_to_its_end() -> None:
@@ -143,7 +138,7 @@ def test_a_dropped_table_is_read_to_its_end() -> None:
 
     assert found is not None
     assert found.table == ORDERS
-    assert found.ended is not None
+    assert found.ended
 
 
 def test_a_dropped_table_whose_rows_are_not_staged_is_left_as_it_is() -> None:
@@ -154,15 +149,15 @@ def test_a_dropped_table_whose_rows_are_not_staged_is_left_as_it_is() -> None:
     found = find(swapped)
 
     assert found is not None
-    assert (found.table, found.ended is not None) == (None, True)
+    assert (found.table, found.ended) == (None, True)
 
 
-@pytest.mark.parametrize("followed", [FOLLOWS_ORDERS, Followed(None)], ids=["followed", "ended"])
-def test_a_table_created_under_the_name_replaces_the_dropped_one(followed: Followed) -> None:
+@pytest.mark.parametrize("state", [FOLLOWS_ORDERS, ENDED], ids=["followed", "ended"])
+def test_a_table_created_under_the_name_replaces_the_dropped_one(state: TargetState) -> None:
     created = statement(30, CreateTable(NEW, NAME))
     dropped = statement(25, DropTable(ORDERS, NAME))
-    statements = [created] if followed.table is None else [dropped, created]
-    found = find(manifest(5, table(id_=NEW, created=5), statements=statements), followed=followed)
+    statements = [created] if state.ended else [dropped, created]
+    found = find(manifest(5, table(id_=NEW, created=5), statements=statements), state=state)
 
     assert found == Lifecycle(NEW, 5, replaces=True)
 
@@ -193,7 +188,5 @@ def test_exchanged_names_are_exchanged_tables() -> None:
     begun = manifest(4, table(created=4), table(id_=NEW, name=away, created=4))
 
     assert find(begun, both) == Lifecycle(NEW, 4, replaces=True)
-    assert find(begun, both, name=away, followed=Followed(NEW)) == Lifecycle(
-        ORDERS, 4, replaces=True
-    )
-    assert find(begun, both, name=temporary, followed=None, in_lake=False) is not None
+    assert find(begun, both, name=away, state=FOLLOWS_NEW) == Lifecycle(ORDERS, 4, replaces=True)
+    assert find(begun, both, name=temporary, state=None) is not None

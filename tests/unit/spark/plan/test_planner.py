@@ -24,7 +24,7 @@ from airflow_provider_binlog.schema import (
     TruncateTable,
     UnknownDefault,
 )
-from airflow_provider_binlog.spark.target.delta.table import find_missing
+from airflow_provider_binlog.spark.target.delta.table import find_barrier
 from airflow_provider_binlog.spark.target.state import Contents, Mark
 from tests.unit.spark.plan.table_plans import ID_N, NEW, lake, plan, segment, stop
 from tests.unit.spark.plans import NAME, ORDERS, column, manifest, schema, statement, table
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
 def closed(state: TargetState) -> TargetState:
     """Return a lake table that must not get features."""
-    missing = partial(find_missing, columns=state.columns, properties=state.properties)
-    return replace(state, find_missing=missing)
+    barrier = partial(find_barrier, columns=state.columns, properties=state.properties)
+    return replace(state, find_barrier=barrier)
 
 
 def test_parts_in_one_schema_are_read_together() -> None:
@@ -135,7 +135,7 @@ def test_columns_are_read_by_their_field_ids() -> None:
             SetKey(ORDERS, ()),
             (
                 "the table's primary key was dropped, and the lake table's rows are known by it "
-                "(choose a key with keys={...}, or drop the lake table, before the reload)"
+                "(choose a key with options={...}, or drop the lake table, before the reload)"
             ),
         ),
     ],
@@ -148,8 +148,8 @@ def test_what_no_lake_table_follows_is_a_stop(later: Schema, action: Action, say
 
     assert before is not None
     assert [each.first_row for each in before.parts] == [10]
-    assert before.mark == found.cut.mark == Mark(3, 1)
-    assert (found.reason, found.cut.position) == (says, f"{LOG}:30")
+    assert before.mark == found.mark == Mark(3, 1)
+    assert (found.reason, found.position) == (says, f"{LOG}:30")
     # The lake has what is before: again it stops there, and nothing is committed.
     state = replace(lake(ID_N), contents=Contents(Mark(3, 1)))
     assert stop(both, state=state) == (None, found)
@@ -183,7 +183,7 @@ def test_a_lake_table_that_is_not_to_be_upgraded_stops_where_it_would_have_to_be
         state = replace(state, contents=Contents(Mark(3, 2)), columns={**state.columns, "m": "int"})
         assert stop(both, state=state) == (None, found)
     else:
-        assert (before, found.cut.mark) == (None, Mark(3))
+        assert (before, found.mark) == (None, Mark(3))
     mapped = closed(
         replace(state, properties=state.properties | {"delta.columnMapping.mode": "name"})
     )
@@ -201,7 +201,7 @@ def test_a_lake_table_that_is_not_to_be_upgraded_keeps_its_rows_as_its_table_is_
         new = table(rows, other, id_=NEW, created=4)
         found = stop(manifest(4, old, new, statements=again), state=closed(lake(ID_N)))
 
-        assert (found[0], found[1].cut.mark) == (None, Mark(3))
+        assert (found[0], found[1].mark) == (None, Mark(3))
 
 
 def parts(*schemas: int) -> tuple[Part, ...]:
@@ -218,20 +218,21 @@ def test_types_that_nothing_altered_stop_before_the_manifest() -> None:
     before, found = stop(manifest(4, table([(10, 20)])), text)
 
     assert before is not None
-    assert before.mark == found.cut.mark == Mark(4)
+    assert before.mark == found.mark == Mark(4)
 
 
-def test_rows_before_and_after_a_new_key_are_two_segments() -> None:
+def test_rows_that_are_known_by_another_key_end_at_its_change() -> None:
     later, rekeyed = schema("id", "n", key=("n",), id_=2), statement(30, SetKey(ORDERS, (2,)))
     both = manifest(4, table([(10, 20), (40, 50)], ID_N, later), statements=[rekeyed])
-    first = plan(both)
+    of_new = manifest(4, table([(40, 50)], later), statements=[rekeyed])
 
-    assert first.segment is not None
-    assert (first.segment.key, first.segment.mark, first.more) == (("id",), Mark(3, 1), True)
-    assert len(first.parts) == 2
-    second = segment(both, state=replace(lake(ID_N), contents=Contents(first.segment.mark)))
-    assert [each.first_row for each in second.parts] == [40]
-    assert (second.key, second.mark) == (("n",), Mark(4))
+    before, found = stop(both)
+    assert before is not None
+    assert (before.key, before.mark, len(before.parts)) == (("id",), Mark(3, 1), 1)
+    assert "the table's primary key changed" in found.reason
+    assert stop(of_new, state=lake(ID_N))[0] is None
+    empty = replace(lake(ID_N), is_empty=True)
+    assert segment(of_new).key == segment(of_new, state=empty).key == ("n",)
 
 
 def test_a_column_gets_a_type_that_holds_the_values_of_both() -> None:
@@ -322,4 +323,4 @@ def test_a_table_that_is_created_and_dropped_within_a_range_needs_nothing(key: s
 
     found = plan(manifest(4, entry, statements=[created, quarantined, dropped]))
 
-    assert (found.segment, found.stop, found.waits, found.ended) == (None, None, None, True)
+    assert (found.segment, found.stop, found.ended) == (None, None, True)

@@ -55,13 +55,15 @@ def test_a_new_column_waits_for_rows_that_show_its_type() -> None:
     assert plan(quiet(wider, added), state=lake(ID_N)).segment is None
 
 
-def test_the_same_rows_may_get_another_key() -> None:
-    found = segment(
-        quiet(schema("id", "n", key=("n",), id_=2), statement(15, SetKey(ORDERS, (2,)))),
-        state=lake(ID_N),
-    )
+@pytest.mark.parametrize("empty", [False, True])
+def test_rows_do_not_get_another_key(*, empty: bool) -> None:
+    state = replace(lake(ID_N), is_empty=empty)
+    rekeyed = quiet(schema("id", "n", key=("n",), id_=2), statement(15, SetKey(ORDERS, (2,))))
 
-    assert found.key == ("n",)
+    found = plan(rekeyed, state=state)
+
+    assert (found.stop is None) == empty
+    assert (found.segment.key if found.segment else None) == (("n",) if empty else None)
 
 
 @pytest.mark.parametrize(
@@ -85,17 +87,8 @@ def test_a_dropped_key_column_is_a_stop(
     before, found = stop(dropped, state=state, key=key)
 
     assert "of the lake table's key was dropped" in found.reason
-    assert found.cut.mark == Mark(3, 1)
+    assert found.mark == Mark(3, 1)
     assert (before is not None) == bool(rows)
-
-
-def test_a_key_that_loses_one_of_its_columns_is_the_rest() -> None:
-    dropped = statement(15, DropField(ORDERS, 2, "n"), SetKey(ORDERS, (1,)))
-    found = segment(
-        quiet(schema("id", id_=2), dropped), state=lake(schema("id", "n", key=("id", "n")))
-    )
-
-    assert (found.key, list(found.columns)) == (("id",), ["id"])
 
 
 def test_a_table_that_is_created_again_without_a_key_waits_for_its_first_row() -> None:
@@ -130,12 +123,12 @@ def test_a_lake_table_with_another_key_is_refused() -> None:
 
 
 def test_a_key_that_is_dropped_and_added_again_is_kept() -> None:
-    dropped, added = statement(15, SetKey(ORDERS, ())), statement(25, SetKey(ORDERS, (2,)))
+    dropped, added = statement(15, SetKey(ORDERS, ())), statement(25, SetKey(ORDERS, (1,)))
     without = quiet(schema("id", "n", key=(), id_=2), dropped)
 
     assert plan(without, state=lake(ID_N)).segment is None
-    again = manifest(5, table([(30, 40)], schema("id", "n", key=("n",), id_=3)), statements=[added])
-    assert segment(without, again, state=lake(ID_N)).key == ("n",)
+    again = manifest(5, table([(30, 40)], schema("id", "n", id_=3)), statements=[added])
+    assert segment(without, again, state=lake(ID_N)).key == ("id",)
 
 
 def test_a_truncate_alone_is_a_segment() -> None:
@@ -168,15 +161,15 @@ def test_a_changelog_lacks_the_rows_that_its_table_had_before_it_was_renamed(
 
     before, found = stop(exchanged(*rows, **entry))
 
-    assert (before is not None, found.cut.point) == (True, (4, 35))
+    assert (before is not None, found.point) == (True, (4, 35))
     assert "were not logged under its name" in found.reason
 
 
-def test_a_renamed_table_without_a_key_and_without_new_rows_waits() -> None:
+def test_a_renamed_table_without_a_key_and_without_new_rows_is_a_stop() -> None:
     renamed = statement(35, RenameTable(ORDERS, ("shop", "new"), NAME))
-    found = plan(manifest(4, table([(5, 6)], schema("n", key=())), statements=[renamed]))
+    before, found = stop(manifest(4, table([(5, 6)], schema("n", key=())), statements=[renamed]))
 
-    assert (found.table, found.segment, found.waits is not None) == (None, None, True)
+    assert (before, found.point) == (None, (4, 35))
 
 
 def test_a_changelog_keeps_columns_of_all_its_rows() -> None:

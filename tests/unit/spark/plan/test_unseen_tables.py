@@ -281,7 +281,7 @@ def test_a_stop_in_the_range_leaves_the_columns_from_before() -> None:
 
     assert found.stop is not None
     assert found.segment is not None
-    assert found.segment.mark == found.stop.cut.mark == Mark(4, 2)
+    assert found.segment.mark == found.stop.mark == Mark(4, 2)
     assert list(found.segment.columns) == ["id", "w", "c"]
 
 

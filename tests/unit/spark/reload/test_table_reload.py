@@ -11,18 +11,17 @@ from airflow_provider_binlog.errors import ManifestError
 from airflow_provider_binlog.position import Position
 from airflow_provider_binlog.schema import CreateTable, DropTable, RenameTable
 from airflow_provider_binlog.snapshot_manifest import snapshot_path
-from airflow_provider_binlog.spark.job.report import TableReport
 from airflow_provider_binlog.spark.merge.lake_table import (
     LakeTable,
+    StagedLog,
     check_named,
-    find_coverage,
-    find_snapshot_hold,
+    cover,
+    wait_for_snapshot,
 )
 from airflow_provider_binlog.spark.merge.progress import Progress, TableProgress
-from airflow_provider_binlog.spark.merge.survey import StagedLog
 from airflow_provider_binlog.spark.plan.planner import plan_table
 from airflow_provider_binlog.spark.plan.table_log import TableLog
-from airflow_provider_binlog.spark.reload.table_reload import find_reload
+from airflow_provider_binlog.spark.reload.plan import find_reload
 from airflow_provider_binlog.spark.target.state import WITHOUT_BEGINNING, Contents, Hold, Mark
 from airflow_provider_binlog.staging.paths import Snapshots
 from airflow_provider_binlog.table_options import TableOptions
@@ -44,7 +43,7 @@ OLDER = ID.replace("20261122", "20261121")
 
 def a_table(loaded: str | None = None) -> LakeTable:
     """Return a table; `loaded` is the snapshot that its lake table has, if there is one."""
-    target = LakeTable(NAME, "t", TableReport("shop.orders", "t"), is_read=True)
+    target = LakeTable("shop.orders", "t", name=NAME, is_read=True)
     if loaded is not None:
         target.state = replace(lake(ID_N), contents=Contents(Mark(3), None, loaded))
     return target
@@ -66,15 +65,13 @@ def find(
     for each in stored:
         files.write(snapshot_path(each.id), each.encode())
     known = (before or Progress()).read(manifests[:old])
-    find_reload(
-        target,
-        Snapshots(files),
-        StagedLog(files, TableLog(manifests[old:]), old),
-        before=known,
-        now=known.read(manifests[old:]),
-        present={1, 2, 3, 4},
-    )
+    staged = StagedLog(files, TableLog(manifests[old:]), known, {1, 2, 3, 4})
+    find_reload(target, staged, Snapshots(files))
     return target
+
+
+def staged_log(*manifests: Manifest) -> StagedLog:
+    return StagedLog(Files(), TableLog(manifests), Progress(), set())
 
 
 @pytest.mark.parametrize("old", [0, 2, 4])
@@ -110,13 +107,17 @@ def test_the_log_has_to_reach_the_snapshot() -> None:
     assert found.unloaded == (
         f"snapshot {ID} is not loaded yet: the staged log has not reached binlog.000001:5001 yet"
     )
-    hold = find_snapshot_hold(NAME, None, TableLog([]), unloaded=found.unloaded)
-    assert hold == Hold("loading", found.unloaded)
-    log = TableLog([manifest(4, table([(4010, 4020)], created=4))])
-    assert find_snapshot_hold(NAME, None, log, unloaded=found.unloaded) is None
-    state = a_table(OLDER).state
-    assert find_snapshot_hold(NAME, state, TableLog([]), unloaded=found.unloaded) is None
-    assert find_snapshot_hold(NAME, None, TableLog([]), unloaded="") is None
+    log = staged_log(manifest(4, table([(4010, 4020)], created=4)))
+    for state, unloaded, staged, waits in (
+        (None, found.unloaded, staged_log(), True),
+        (None, found.unloaded, log, False),
+        (a_table(OLDER).state, found.unloaded, staged_log(), False),
+        (None, "", staged_log(), False),
+    ):
+        waiting = a_table()
+        waiting.state, waiting.unloaded = state, unloaded
+        wait_for_snapshot(waiting, staged)
+        assert waiting.hold == (Hold("loading", found.unloaded) if waits else None)
 
 
 def test_a_snapshot_whose_server_was_left_before_its_end_is_refused() -> None:
@@ -156,19 +157,15 @@ def test_a_snapshot_of_a_table_that_has_its_name_no_more_is_settled(
         ]
         target = find(a_table(), snapshot(), manifests=log, old=0)
         assert (target.reload, target.processed_snapshot) == (None, ID)
-        assert "dropped or renamed after it" in target.report.snapshot
+        assert "dropped or renamed after it" in target.snapshot
 
-        newest = TableLog(log)
-        now = Progress().read(log)
-        target.cover(
-            find_coverage(NAME, None, newest, before=Progress(), now=now, initial_load="snapshot")
-        )
-        if target.is_merged:
-            options = TableOptions()
-            first = target.first_needed
-            target.take(plan_table(NAME, newest, first=first, state=None, options=options))
-        check_named([target], newest, now)
-        assert target.report.error is None
+        staged = staged_log(*log)
+        cover(target, staged, initial_load="snapshot")
+        if target.is_active:
+            options, first = TableOptions(), target.first_needed
+            target.take(plan_table(NAME, staged.newest, first=first, state=None, options=options))
+        check_named([target], staged)
+        assert target.error is None
         is_whole = actions[-1] is created
         assert (target.hold is None) == is_whole
         assert target.progress(TableProgress()).pending != is_whole
@@ -176,22 +173,23 @@ def test_a_snapshot_of_a_table_that_has_its_name_no_more_is_settled(
 
 def test_a_table_that_exists_is_merged_or_named_at_the_end_of_a_merge() -> None:
     log = [manifest(4, table([(10, 14)]))]
-    now = Progress().read(log)
     lost, held, failed = (a_table() for _ in range(3))
     held.hold, merged = WITHOUT_BEGINNING, a_table(OLDER)
     failed.fail(ManifestError("why"))
 
-    check_named([lost, held, failed, merged], TableLog(log), now)
+    check_named([lost, held, failed, merged], staged_log(*log))
 
-    assert "a defect of the merge" in str(lost.report.error)
-    assert (held.report.error, merged.report.error) == (None, None)
+    assert "a defect of the merge" in str(lost.error)
+    assert (held.error, merged.error) == (None, None)
     dropped, uncaptured = a_table(), a_table()
     ended = [
         manifest(4, table(dropped=True), statements=[statement(4100, DropTable(ORDERS, NAME))])
     ]
-    check_named([dropped], TableLog(ended), now)
-    check_named([uncaptured], TableLog(log), replace(now, globs=()))
-    assert (dropped.report.error, uncaptured.report.error) == (None, None)
+    check_named([dropped], staged_log(*ended))
+    hidden = staged_log(*log)
+    hidden.now = replace(hidden.now, globs=())
+    check_named([uncaptured], hidden)
+    assert (dropped.error, uncaptured.error) == (None, None)
 
 
 def test_what_is_missing_after_low_is_named() -> None:
@@ -202,7 +200,7 @@ def test_what_is_missing_after_low_is_named() -> None:
     uncaptured = find(a_table(), snapshot(), exclude=("shop.*",))
     assert "manifest 2 was captured without its table" in uncaptured.unloaded
     live = find(a_table(""), snapshot(low=Position(LOG, 900)))
-    assert live.report.status == "failed"
+    assert live.status == "failed"
 
 
 def test_a_snapshot_under_another_name_is_refused() -> None:

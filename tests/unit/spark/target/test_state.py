@@ -40,12 +40,9 @@ def test_a_property_that_is_not_ours_says_nothing(text: str) -> None:
     assert read_hold({}, Mark(7)) is None
 
 
-PROPERTY_NAME = "binlog.any"
-
-
 def test_what_a_merge_wrote() -> None:
-    assert read_key('["id", "a b"]', PROPERTY_NAME) == ("id", "a b")
-    assert read_fields('{"1": ["c7", "3.2"], "2": [null, "0"]}', PROPERTY_NAME) == {
+    assert read_key('["id", "a b"]') == ("id", "a b")
+    assert read_fields('{"1": ["c7", "3.2"], "2": [null, "0"]}') == {
         1: ("c7", Mark(3, 2)),
         2: (None, Mark()),
     }
@@ -53,8 +50,8 @@ def test_what_a_merge_wrote() -> None:
 
 @pytest.mark.parametrize("value", ["", "7", "null", "[7]", "[[]]", '["id"', "[" * 100_000])
 def test_a_key_that_was_edited_is_refused(value: str) -> None:
-    with pytest.raises(MergeError, match=r"edited.*property=binlog\.any"):
-        read_key(value, PROPERTY_NAME)
+    with pytest.raises(MergeError, match=r"edited.*property=binlog\.key"):
+        read_key(value)
 
 
 @pytest.mark.parametrize(
@@ -62,8 +59,8 @@ def test_a_key_that_was_edited_is_refused(value: str) -> None:
     ["", "[]", '{"x": ["a", "1"]}', '{"1": ["a"]}', '{"1": ["a", 7]}', '{"1": [7, "1"]}'],
 )
 def test_fields_that_were_edited_are_refused(value: str) -> None:
-    with pytest.raises(MergeError, match=r"edited.*property=binlog\.any"):
-        read_fields(value, PROPERTY_NAME)
+    with pytest.raises(MergeError, match=r"edited.*property=binlog\.fields"):
+        read_fields(value)
 
 
 def test_marks_are_ordered_as_the_log() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,6 +15,7 @@ from airflow_provider_binlog.spark.target.delta.table import DeltaLake
 from airflow_provider_binlog.spark.target.iceberg.catalog import IcebergLake
 from airflow_provider_binlog.spark.target.protocol import DELETED, LACKS, held, source_column
 from airflow_provider_binlog.spark.target.spark_target import SourceRows, SparkTarget
+from airflow_provider_binlog.spark.target.state import ForeignWrite
 from airflow_provider_binlog.table_options import TableRules
 from tests.contract.target import TargetCases, TargetLake
 from tests.support import memory_target
@@ -49,6 +51,13 @@ class MemoryLake(TargetLake):
         return [
             {name: row[name] for name in columns} for row in self.memory.tables[self.table].read()
         ]
+
+    def write_by_hand(self, row: dict[str, Any]) -> None:
+        table = self.memory.tables[self.table]
+        table.rows.append({table.ids[name]: value for name, value in row.items()})
+        table.version += 1
+        write = table.contents.foreign_write or ForeignWrite(table.version, "INSERT")
+        table.contents = replace(table.contents, foreign_write=write)
 
     @contextmanager
     def killed_before_rows(self) -> Iterator[None]:
@@ -92,6 +101,10 @@ class SparkLake(TargetLake):
     def read(self, columns: Iterable[str]) -> list[dict[str, Any]]:
         rows = self.session.table(self.table).select(*columns).collect()
         return [row.asDict() for row in rows]
+
+    def write_by_hand(self, row: dict[str, Any]) -> None:
+        values = ", ".join("NULL" if value is None else repr(value) for value in row.values())
+        self.session.sql(f"INSERT INTO {self.table} VALUES ({values})")
 
     @contextmanager
     def killed_before_rows(self) -> Iterator[None]:

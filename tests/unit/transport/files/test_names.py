@@ -26,15 +26,10 @@ def test_the_name_is_the_one_that_the_server_gave(path: str, name: str) -> None:
 def test_files_are_ordered_by_number() -> None:
     names = ["binlog.1000000", "binlog.000002.gz", "binlog.999999.zst", "binlog.000001"]
 
-    found = arrange(names, folder="/logs")
-
-    assert found.names == (
-        "binlog.000001",
-        "binlog.000002.gz",
-        "binlog.999999.zst",
-        "binlog.1000000",
+    assert arrange(names, folder="/logs") == (
+        ["binlog.000001", "binlog.000002.gz", "binlog.999999.zst", "binlog.1000000"],
+        [],
     )
-    assert found.ignored == ()
 
 
 def test_other_files_are_skipped_and_named() -> None:
@@ -51,19 +46,16 @@ def test_other_files_are_skipped_and_named() -> None:
         "undo_001",
     ]
 
-    found = arrange(["binlog.000002", *others], folder="/logs")
-
-    assert found.names == ("binlog.000002",)
-    assert found.ignored == tuple(others)
+    assert arrange(["binlog.000002", *others], folder="/logs") == (["binlog.000002"], others)
 
 
 def test_of_two_copies_the_plain_one_is_read() -> None:
     copies = ["binlog.000007.gz", "binlog.000007.zst", "binlog.000007", "binlog.000008.gz"]
 
-    found = arrange([*copies, "binlog.000008.zst"], folder="/logs")
-
-    assert found.names == ("binlog.000007", "binlog.000008.zst")
-    assert found.ignored == ("binlog.000007.zst", "binlog.000007.gz", "binlog.000008.gz")
+    assert arrange([*copies, "binlog.000008.zst"], folder="/logs") == (
+        ["binlog.000007", "binlog.000008.zst"],
+        ["binlog.000007.zst", "binlog.000007.gz", "binlog.000008.gz"],
+    )
 
 
 def test_two_logs_are_refused_and_named() -> None:
@@ -72,7 +64,7 @@ def test_two_logs_are_refused_and_named() -> None:
     with pytest.raises(ConfigurationError, match=r"/data/binlog\.\*.*logs=binlog, relay-bin"):
         arrange(names, folder="/data")
 
-    assert arrange(names, folder="/data", pattern="relay-bin.*").names == ("relay-bin.000001",)
+    assert arrange(names, folder="/data", pattern="relay-bin.*")[0] == ["relay-bin.000001"]
 
 
 @pytest.mark.parametrize("names", [[], ["binlog.index"], ["notes.txt"]])

@@ -24,7 +24,7 @@ from airflow_provider_binlog.errors import (
     TruncatedError,
     UnsupportedError,
 )
-from airflow_provider_binlog.position import Flavor, Position, SourceIdentity
+from airflow_provider_binlog.position import Flavor, Position
 from airflow_provider_binlog.transport.files.reader import FileBlockStream
 from tests.support import builder
 from tests.support.builder import BinlogFile
@@ -469,6 +469,6 @@ def test_files_say_by_which_number_replicas_know_their_server(tmp_path: Path) ->
         path = tmp_path / FIRST
         path.write_bytes(bytes(BinlogFile(version, server_id=4711)))
 
-        found = FileBlockStream([path]).identity(FIRST)
+        server_id, description = FileBlockStream([path]).beginning(FIRST)
 
-        assert found == SourceIdentity(flavor, "server_id=4711", "binlog")
+        assert (server_id, description.flavor) == (4711, flavor)

@@ -18,7 +18,7 @@ from airflow_provider_binlog.transport.server.information_schema import (
     _column,
     hold_table,
 )
-from airflow_provider_binlog.transport.server.status import parse_version
+from airflow_provider_binlog.transport.server.queries import parse_version
 from tests.support.server_tables import server_column, server_facts, server_table
 
 

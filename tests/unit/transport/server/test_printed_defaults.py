@@ -9,7 +9,7 @@ import pytest
 from airflow_provider_binlog.schema import Default
 from airflow_provider_binlog.sql.columns import Facts
 from airflow_provider_binlog.transport.server.information_schema import read_default
-from airflow_provider_binlog.transport.server.status import parse_version
+from airflow_provider_binlog.transport.server.queries import parse_version
 from tests.support.server_tables import server_facts
 
 MYSQL, MARIADB = parse_version("9.7.0"), parse_version("11.8.6-MariaDB")

@@ -16,9 +16,12 @@ from airflow_provider_binlog.errors import (
 )
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.transport.server.driver import query, translate
-from airflow_provider_binlog.transport.server.queries import binary_logs
+from airflow_provider_binlog.transport.server.queries import (
+    ServerVersion,
+    binary_logs,
+    parse_version,
+)
 from airflow_provider_binlog.transport.server.setup import setting_problems
-from airflow_provider_binlog.transport.server.status import ServerVersion, parse_version
 
 MYSQL_97 = ServerVersion(Flavor.MYSQL, (9, 7, 4), "9.7.4")
 MYSQL_57 = ServerVersion(Flavor.MYSQL, (5, 7, 44), "5.7.44-log")

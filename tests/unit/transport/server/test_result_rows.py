@@ -6,6 +6,7 @@ import struct
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pymysql.protocol import MysqlPacket
 
 from airflow_provider_binlog.errors import ConnectionLostError, FormatError
 from airflow_provider_binlog.transport.server.result_rows import ResultRows, select_rows
@@ -47,14 +48,6 @@ class Ahead:
         return taken
 
 
-class Packet:
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-
-    def get_all_data(self) -> bytes:
-        return self._data
-
-
 class Socket:
     def settimeout(self, _: float | None) -> None:
         """Do nothing: no test waits."""
@@ -73,8 +66,9 @@ class Connection:
     def _execute_command(self, command: int, _: bytes) -> None:
         self.sent.append(command)
 
-    def _read_packet(self) -> Packet:
-        return Packet(self._packets.pop(0))
+    def _read_packet(self, kind: Any) -> MysqlPacket:
+        packet: MysqlPacket = kind(self._packets.pop(0), "utf-8")
+        return packet
 
     def _force_close(self) -> None:
         self.is_cut = True
@@ -216,5 +210,5 @@ def test_the_columns_are_described() -> None:
 
     with select_rows(untyped, "SELECT n FROM t") as rows:
         assert isinstance(rows, ResultRows)
-        assert [(column.name, column.type) for column in rows.columns] == [("n", 3)]
+        assert rows.types == (3,)
         assert list(rows.blocks) == []

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_binlog.binlog.gtid_set import GtidSet, MariadbGtidPosition
-from airflow_provider_binlog.errors import UnsupportedError
-from airflow_provider_binlog.position import Flavor
+from airflow_provider_binlog.position import Flavor, Position
 from airflow_provider_binlog.transport.stream.commands import (
     NON_BLOCK,
     binlog_dump,
@@ -25,15 +24,11 @@ def test_register_slave() -> None:
     )
 
 
-def test_binlog_dump() -> None:
-    assert binlog_dump("b.000001", 4, server_id=7, flags=3) == bytes.fromhex(
-        "12 04000000 0300 07000000 622e303030303031"
-    )
+@pytest.mark.parametrize("offset", [4, 1 << 32])
+def test_binlog_dump_reads_a_file_from_its_start_if_the_offset_is_after_4_gib(offset: int) -> None:
+    command = binlog_dump(Position("b.000001", offset), server_id=7, flags=3)
 
-
-def test_binlog_dump_cannot_express_offsets_after_4_gib() -> None:
-    with pytest.raises(UnsupportedError, match="offset=4294967296"):
-        binlog_dump("b.000001", 1 << 32, server_id=7, flags=3)
+    assert command == bytes.fromhex("12 04000000 0300 07000000 622e303030303031")
 
 
 def test_binlog_dump_gtid_counts_servers_in_eight_bytes() -> None:
@@ -43,16 +38,6 @@ def test_binlog_dump_gtid_counts_servers_in_eight_bytes() -> None:
         "1e 0300 07000000 00000000 0400000000000000 30000000"
         "0100000000000000 4f1e6f83e4ef11f09d0c0242ac110002"
         "0100000000000000 0100000000000000 0600000000000000"
-    )
-
-
-def test_binlog_dump_gtid_with_an_offset_after_4_gib() -> None:
-    command = binlog_dump_gtid(
-        GtidSet(), server_id=7, flags=3, file="b.000001", offset=4_718_599_578
-    )
-
-    assert command == bytes.fromhex(
-        "1e 0300 07000000 08000000 622e303030303031 9a1d401901000000 08000000 0000000000000000"
     )
 
 

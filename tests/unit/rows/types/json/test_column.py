@@ -18,7 +18,6 @@ from airflow_provider_binlog.binlog.column_types import ColumnType
 from airflow_provider_binlog.binlog.json.document import to_text
 from airflow_provider_binlog.errors import FormatError
 from airflow_provider_binlog.rows.types.json import column as json
-from airflow_provider_binlog.rows.types.json import strings as json_strings
 from airflow_provider_binlog.rows.types.json import walk as json_walk
 from airflow_provider_binlog.rows.values import Bytes, Memory, Values
 from tests.support.json_documents import Raw, document, opaque, scalars, strings, text, trees
@@ -184,9 +183,7 @@ def test_objects_with_many_sets_of_keys(objects: list[dict[str, int]]) -> None:
     assert convert_together(*encoded) == [text(each) for each in objects]
 
 
-@pytest.mark.parametrize("words", [0, json_strings._COMPARED_WORDS_MAX])
-def test_objects_with_some_sets_of_keys(monkeypatch: pytest.MonkeyPatch, words: int) -> None:
-    monkeypatch.setattr(json_strings, "_COMPARED_WORDS_MAX", words)
+def test_objects_with_some_sets_of_keys() -> None:
     random.seed(2)
     names = ["id", "name", "a longer name", "n" * 70, 'quo"ted', "é", ""]
     objects = [

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_binlog.rows.types.json.strings import escape, find_special
+from airflow_provider_binlog.rows.types.json.walk import escape, find_special
 from airflow_provider_binlog.rows.values import Bytes, Memory
 from tests.support.json_documents import strings
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from airflow_provider_binlog.errors import MergeError
 from airflow_provider_binlog.spark.target.delta.log import (
-    Note,
     find_contents,
     mark_of,
     transaction_version,
+    write_note,
 )
-from airflow_provider_binlog.spark.target.state import NOTHING, Contents, Mark
+from airflow_provider_binlog.spark.target.state import NOTHING, Contents, ForeignWrite, Mark
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,8 +33,17 @@ class Commits:
 
 
 def merged(mark: Mark, base: int, source: str = "shop") -> dict[str, Any]:
-    note = Note(source, mark, base).encode(stop="log.000001:4")
-    return {"operation": "MERGE", "userMetadata": note}
+    return {"operation": "MERGE", "userMetadata": note(Contents(mark), base, source)}
+
+
+def note(contents: Contents, base: int, source: str = "shop") -> str:
+    change: Any = SimpleNamespace(
+        owner=SimpleNamespace(source=source),
+        contents=contents,
+        base=base,
+        stop="log.000001:4",
+    )
+    return write_note(change)
 
 
 def restored(**to: object) -> dict[str, Any]:
@@ -43,7 +53,7 @@ def restored(**to: object) -> dict[str, Any]:
 def found(*commits: Mapping[str, Any] | None, is_merged: bool = True) -> Mark | str:
     stored = transaction_version(Mark(9), None) if is_merged else None
     last = len(commits) - 1
-    contents = find_contents(Commits(*commits), last, source="shop", transaction=stored)
+    contents = find_contents(Commits(*commits).read, last, source="shop", transaction=stored)
     return contents.mark if isinstance(contents, Contents) else contents
 
 
@@ -95,6 +105,37 @@ def test_what_cannot_be_determined_is_said(
     assert says in str(found(*commits))
 
 
+INSERT = {"operation": "WRITE", "changesRows": True, "engineInfo": "Spark/4", "timestamp": 0}
+NOTED = ForeignWrite(1, "DELETE", "ann")
+CARRIED = {"operation": "MERGE", "userMetadata": note(Contents(Mark(2), None, "", NOTED), 1)}
+
+
+@pytest.mark.parametrize(
+    ("commits", "version"),
+    [
+        ((CREATE, INSERT, ONE | {"userMetadata": note(Contents(Mark(1)), 1)}), None),
+        ((CREATE, ONE, INSERT, INSERT, OPTIMIZE), 2),
+        ((CREATE, ONE, INSERT, OPTIMIZE, TWO), 2),
+        ((CREATE, ONE, INSERT, restored(version=1)), None),
+        ((CREATE, ONE, CARRIED, INSERT), 1),
+        ((None, None, OPTIMIZE, INSERT), 3),
+    ],
+    ids=["adopted", "after", "while a merge ran", "restored", "noted", "cleaned up"],
+)
+def test_the_first_write_of_others_is_found_that_no_merge_replaced(
+    commits: tuple[Mapping[str, Any] | None, ...], version: int | None
+) -> None:
+    stored, last = transaction_version(Mark(9), None), len(commits) - 1
+
+    contents = find_contents(Commits(*commits).read, last, source="shop", transaction=stored)
+
+    assert isinstance(contents, Contents)
+    write = contents.foreign_write
+    assert (None if write is None else write.version) == version
+    if version not in (None, 1):
+        assert str(write).count("(WRITE by Spark/4 at 1970-01-01T00:00:00+00:00)") == 1
+
+
 def test_a_table_without_a_transaction_contains_nothing() -> None:
     assert found(None, is_merged=False) == NOTHING
 
@@ -117,13 +158,13 @@ def test_more_statements_than_a_transaction_holds_are_refused() -> None:
 
 
 def test_a_commit_says_whose_rows_it_has_and_from_which_snapshot() -> None:
-    note = Note("shop", Mark(2), 1, "9f86d081884c7d65", "20261122").encode(stop="log.000001:4")
-    commits = Commits(CREATE, ONE, {"userMetadata": note}, OPTIMIZE)
+    two = note(Contents(Mark(2), "9f86d081884c7d65", "20261122"), 1)
+    commits = Commits(CREATE, ONE, {"userMetadata": two}, OPTIMIZE)
 
     def read(version: int) -> Contents | str:
-        return find_contents(commits, version, source="shop", transaction=1)
+        return find_contents(commits.read, version, source="shop", transaction=1)
 
     assert read(3) == Contents(Mark(2), "9f86d081884c7d65", "20261122")
     assert read(1) == Contents(Mark(1), None, "")
-    cleaned_up = find_contents(Commits(None), 0, source="shop", transaction=1)
+    cleaned_up = find_contents(Commits(None).read, 0, source="shop", transaction=1)
     assert cleaned_up == Contents(mark_of(1), None, None)

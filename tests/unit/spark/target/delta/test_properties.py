@@ -11,11 +11,11 @@ from airflow_provider_binlog.schema import AddField, AlterField, DropField, Rena
 from airflow_provider_binlog.spark.plan.evolution import Evolution
 from airflow_provider_binlog.spark.target.delta.table import (
     DeltaLake,
-    find_missing,
+    find_barrier,
     needed_features,
     supported_features,
 )
-from airflow_provider_binlog.spark.target.state import NOTHING, Contents, TargetState
+from airflow_provider_binlog.spark.target.state import NOTHING, Contents, Mark, TargetState
 from airflow_provider_binlog.table_options import TableRules
 
 if TYPE_CHECKING:
@@ -29,7 +29,12 @@ class Statements(list[str]):
 
     @property
     def session(self) -> Any:
-        return SimpleNamespace(sql=self.append)
+        conf = SimpleNamespace(set=lambda *_: None, unset=lambda *_: None)
+        return SimpleNamespace(sql=self.run, conf=conf)
+
+    def run(self, statement: str) -> SimpleNamespace:
+        self.append(statement)
+        return SimpleNamespace(collect=list)
 
 
 def test_a_table_with_column_mapping_of_either_mode_keeps_it() -> None:
@@ -43,8 +48,18 @@ def test_a_table_with_column_mapping_of_either_mode_keeps_it() -> None:
 
 def test_only_a_changelog_has_no_change_data_feed() -> None:
     ran = Statements()
-    LAKE.create(ran.session, "t", {"id": "int"}, {})
-    LAKE.create(ran.session, "log", {"id": "int", "_change_type": "string"}, {})
+    for columns in ({"id": "int"}, {"id": "int", "_change_type": "string"}):
+        owner = SimpleNamespace(source="shop")
+        change: Any = SimpleNamespace(
+            table="t",
+            columns=columns,
+            owner=owner,
+            mark=Mark(1),
+            contents=Contents(Mark(1)),
+            base=None,
+            stop="",
+        )
+        LAKE.create_as(ran.session, change, {})
 
     table, log = ran
 
@@ -70,9 +85,9 @@ def test_only_a_changelog_has_no_change_data_feed() -> None:
 def test_features_that_a_table_lacks_are_named(evolution: Evolution, needed: str) -> None:
     columns = {"id": "int", "n": "int"}
 
-    missing = find_missing(evolution, columns=columns, properties={})
+    barrier = find_barrier(evolution, columns=columns, properties={})
 
-    assert ("" if missing is None else missing.names) == needed
+    assert ("" if barrier is None else barrier.reason[26:].partition(" for its ")[0]) == needed
     has = {"delta.columnMapping.mode": "id", "delta.enableTypeWidening": "true"}
     columns["since"] = "timestamp_ntz"
     assert needed_features(evolution, columns=columns, properties=has) == {}
@@ -93,8 +108,8 @@ def test_actions_need_features() -> None:
 
     def needs(evolution: Evolution, action: Action) -> bool:
         columns = {"id": "int", "n": "int"}
-        missing = find_missing(evolution, columns=columns, properties={})
-        return missing is not None and missing.concern(action)
+        barrier = find_barrier(evolution, columns=columns, properties={})
+        return barrier is not None and barrier.concerns(action)
 
     drop, widen = Evolution(dropped=("n",)), Evolution(widened={"n": "bigint"})
     at = Evolution(added={"at": "timestamp_ntz"})

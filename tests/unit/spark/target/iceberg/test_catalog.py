@@ -10,8 +10,7 @@ from pyspark.errors import PySparkException
 
 from airflow_provider_binlog.errors import TargetConflictError
 from airflow_provider_binlog.spark.target.iceberg.catalog import IcebergLake
-from airflow_provider_binlog.spark.target.spark_target import Applied
-from airflow_provider_binlog.spark.target.state import Mark
+from airflow_provider_binlog.spark.target.state import Contents, Mark
 from airflow_provider_binlog.table_options import TableRules
 
 if TYPE_CHECKING:
@@ -19,7 +18,14 @@ if TYPE_CHECKING:
 
 TARGET = "`lake`.`shop`.`orders`"
 COLUMNS = {"id": "int", "note": "string"}
-APPLIED = Applied("shop", Mark(7), "binlog.000002:4")
+CHANGE: Any = SimpleNamespace(
+    table=TARGET,
+    columns=COLUMNS,
+    owner=SimpleNamespace(source="shop"),
+    contents=Contents(Mark(7)),
+    base=None,
+    stop="binlog.000002:4",
+)
 
 
 class Catalog:
@@ -48,7 +54,7 @@ def create_as(monkeypatch: pytest.MonkeyPatch) -> Callable[[Catalog, object], li
         monkeypatch.setattr(lake, "find_state", lambda *_: state)
         monkeypatch.setattr(lake, "overwrite", lambda *given: written.append(given[1:]))
         session: Any = catalog
-        lake.create_as(session, TARGET, COLUMNS, {"owner": "shop"}, APPLIED)
+        lake.create_as(session, CHANGE, {"owner": "shop"})
         return written
 
     return create
@@ -72,7 +78,7 @@ def test_a_catalog_that_creates_no_table_with_rows_gets_them_in_a_second_commit(
     (statement,) = [each for each in catalog.statements if each.startswith("CREATE TABLE ")]
     assert statement.startswith(f"CREATE TABLE {TARGET} (`id` int, `note` string) USING iceberg")
     query = "SELECT c0 AS `id`, c1 AS `note` FROM binlog_changes WHERE NOT deleted"
-    assert written == [(TARGET, state, query, APPLIED)]
+    assert written == [(CHANGE, state, query)]
 
 
 def test_what_else_a_catalog_answers_creates_nothing(

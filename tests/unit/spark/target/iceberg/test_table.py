@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import suppress
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_binlog.spark.target.iceberg.table import (
+from airflow_provider_binlog.spark.target.iceberg.catalog import (
     APPLIED,
     CONTAINS_TABLE,
     LOADED,
@@ -18,7 +17,7 @@ from airflow_provider_binlog.spark.target.iceberg.table import (
     commit_properties,
     find_contents,
 )
-from airflow_provider_binlog.spark.target.state import COPIED, NOTHING, TABLE_ID, Contents, Mark
+from airflow_provider_binlog.spark.target.state import NOTHING, TABLE_ID, Contents, Mark
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,39 +60,17 @@ LINKS = {
     ],
 )
 def test_the_last_ancestor_counts_that_has_one(current: int | None, mark: Mark) -> None:
-    none = None if current is None else frozenset[str]()
-    assert find(current, LINKS, {}) == Contents(mark, copied=none)
-
-
-def test_copied_columns_are_those_since_the_last_merge_and_what_it_says() -> None:
-    links = {
-        1: snapshot(None, "1", **{COPIED: "3"}),
-        2: snapshot(1, "2", **{COPIED: "4"}),
-        # A copy whose merge was killed, and a compaction.
-        3: snapshot(2, **{COPIED: "4,5"}),
-        4: snapshot(3),
-    }
-    copied = [getattr(find(at, links, {}), "copied", None) for at in (1, 2, 3, 4)]
-
-    assert copied == [{"3"}, {"4"}, {"4", "5"}, {"4", "5"}]
+    assert find(current, LINKS, {}) == Contents(mark)
 
 
 @pytest.mark.parametrize(("current", "says"), [(45, "snapshot 40 expired"), (99, "replaced")])
 def test_what_cannot_be_determined_is_said(current: int, says: str) -> None:
     merged = {TABLE_ID: "1-1"}
     assert says in str(find(current, LINKS, merged))
-    assert says in str(find(current, LINKS, merged | {APPLIED: "7"}))
 
 
 def test_a_table_that_was_loaded_by_hand_has_no_mark() -> None:
     assert find(99, LINKS, {}) == Contents(NOTHING)
-
-
-def test_a_mark_that_is_set_by_hand_counts_for_its_snapshot() -> None:
-    by_hand = {APPLIED: json.dumps({"applied": "7", "snapshot": 45})}
-
-    assert find(45, LINKS, by_hand) == Contents(Mark(7), snapshot=None)
-    assert find(30, LINKS, by_hand) == Contents(Mark(3), copied=frozenset())
 
 
 def test_a_snapshot_says_whose_rows_it_has_and_from_which_staged_one() -> None:
@@ -103,8 +80,8 @@ def test_a_snapshot_says_whose_rows_it_has_and_from_which_staged_one() -> None:
     }
 
     found = find(20, links, {})
-    assert found == Contents(Mark(2), "9f86d081884c7d65", "20261122", frozenset())
-    assert find(10, links, {}) == Contents(Mark(1), copied=frozenset())
+    assert found == Contents(Mark(2), "9f86d081884c7d65", "20261122")
+    assert find(10, links, {}) == Contents(Mark(1))
 
 
 def test_the_rows_of_another_source_are_not_taken_for_those_of_this_one() -> None:
@@ -114,7 +91,7 @@ def test_the_rows_of_another_source_are_not_taken_for_those_of_this_one() -> Non
 
 
 def test_only_the_commits_of_the_body_have_the_properties() -> None:
-    """A session serves many tables: the mark of one would be that of another's copied column."""
+    """A session serves many tables: the mark of one would be that of another's rows."""
     settings = {"spark.sql.shuffle.partitions": "1"}
     session: Any = SimpleNamespace(
         conf=SimpleNamespace(set=settings.__setitem__, unset=settings.__delitem__)

@@ -10,13 +10,13 @@ import pytest
 
 from airflow_provider_binlog.errors import ManifestError, TargetConflictError
 from airflow_provider_binlog.schema import RenameTable
-from airflow_provider_binlog.spark.merge.survey import (
-    OldTable,
-    StagedLog,
+from airflow_provider_binlog.spark.merge.lake_table import StagedLog
+from airflow_provider_binlog.spark.merge.progress import Progress
+from airflow_provider_binlog.spark.merge.table_merge import (
+    Lake,
     copy_rows,
     find_old_table,
 )
-from airflow_provider_binlog.spark.merge.table_merge import Lake
 from airflow_provider_binlog.spark.plan.evolution import Evolution
 from airflow_provider_binlog.spark.plan.table_log import TableLog
 from airflow_provider_binlog.spark.target.properties import Owner
@@ -65,10 +65,10 @@ def stage(*numbers: int) -> CountingFiles:
 
 def test_an_older_manifest_is_read_once_for_all_tables() -> None:
     files = stage(1, 2, 3)
-    log = StagedLog(files, TableLog([manifest(4), manifest(5)]), 3)
+    log = StagedLog(files, TableLog([manifest(4), manifest(5)]), Progress(since=4), {2, 3, 4, 5})
 
     for _ in range(3):
-        numbers = [each.sequence for each in log.newest_first({2, 3, 4, 5})]
+        numbers = [each.sequence for each in log.newest_first()]
         assert numbers == [5, 4, 3, 2]
         assert [each.sequence for each in log.since(1).manifests] == [1, 2, 3, 4, 5]
         assert log.since(2).first == 2
@@ -78,7 +78,7 @@ def test_an_older_manifest_is_read_once_for_all_tables() -> None:
 
 
 def test_a_missing_manifest_is_refused_for_each_table_that_needs_it() -> None:
-    log = StagedLog(stage(2), TableLog([]), 2)
+    log = StagedLog(stage(2), TableLog([]), Progress(since=3), {2})
 
     for _ in range(2):
         with pytest.raises(ManifestError, match="a manifest is missing"):
@@ -86,7 +86,7 @@ def test_a_missing_manifest_is_refused_for_each_table_that_needs_it() -> None:
     assert log.since(2).last == 2
 
 
-def find(state: TargetState) -> OldTable | None:
+def find(state: TargetState) -> tuple[TableName, TargetState] | None:
     tables: Any = SimpleNamespace(locate=".".join, read_state={"shop.orders": state}.get)
     return find_old_table(tables, NEW, None, TableLog([RENAMED]))
 
@@ -96,7 +96,7 @@ def test_a_table_that_was_loaded_and_never_logged_takes_its_rows_along() -> None
     found = find(replace(lake(ID_N), properties=unseen, contents=Contents(Mark(3), UNSEEN)))
 
     assert found is not None
-    assert found.state.table == ORDERS
+    assert found[1].table == ORDERS
     assert find(replace(lake(ID_N), contents=Contents(Mark(3), "another"))) is None
 
 
@@ -113,7 +113,7 @@ def target() -> MemoryTarget:
     return MemoryTarget(evaluate=str)
 
 
-def load(target: MemoryTarget, lacks: str = "") -> OldTable:
+def load(target: MemoryTarget, lacks: str = "") -> TargetState:
     """Load the lake table of the old name."""
     rows = WholeRows([SourceRow({"id": 1, "n": 10}), SourceRow({"id": 2, "n": 20})])
     change = TableChange(
@@ -133,15 +133,15 @@ def load(target: MemoryTarget, lacks: str = "") -> OldTable:
     target.commit(change)
     old = target.read_state("shop.orders")
     assert old is not None
-    return OldTable(NAME, "shop.orders", old)
+    return old
 
 
-def copy(target: MemoryTarget, old: OldTable, before: TargetState | None = None) -> TargetState:
+def copy(target: MemoryTarget, old: TargetState, before: TargetState | None = None) -> TargetState:
     made: Any = SimpleNamespace(
         copy=lambda name, *_, **__: [SourceRow(row) for row in target.tables[name].read()]
     )
     owner = Owner("shop", IDENTITY, NEW)
-    return copy_rows(Lake(target, made), old, owner, "shop.new", before)
+    return copy_rows(Lake(target, made), "shop.orders", old, owner, "shop.new", before=before)
 
 
 @pytest.mark.parametrize("lacks", ["", CHANGES_ONLY])
@@ -154,7 +154,7 @@ def test_the_new_table_has_what_the_old_one_has_and_lacks_what_that_lacks(
 
     assert target.tables["shop.new"].read() == target.tables["shop.orders"].read()
     assert (copied.applied, copied.table, copied.key) == (Mark(3), ORDERS, ("id",))
-    assert (copied.fields, copied.lacks_rows) == (old.state.fields, bool(lacks))
+    assert (copied.fields, copied.lacks_rows) == (old.fields, bool(lacks))
 
 
 def test_a_copy_that_was_killed_before_its_rows_is_repeated(target: MemoryTarget) -> None:

@@ -1,53 +1,59 @@
-"""Source rows of a commit: what is left of a segment's staged changes, one row for each key."""
+"""Source rows of a commit: what is left of a segment's staged changes, one row for each key.
+
+Of whole row images the last change of a key counts; a changed key is two changes. Of many changes
+only the keys are shuffled: a bit for each change, in the order of the log, says whether it is the
+last one of its key, and the changes with that bit are read from the parts once more.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol, TypeVar
 
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  PySpark's own habit.
+
+from airflow_provider_binlog.manifest import Part
 from airflow_provider_binlog.spark.collapse.kept_rows import (
+    CHANGES,
+    IS_END,
+    Collapsed,
+    KeyColumn,
     as_literals,
     checkpoint,
     checkpoint_counted,
     count_actions,
+    count_columns,
     count_literals,
+    counted,
+    has_intervals,
 )
-from airflow_provider_binlog.spark.collapse.key_intervals import KeyColumn, has_intervals
 from airflow_provider_binlog.spark.collapse.partial_rows import collapse_partial, refuse_orphans
-from airflow_provider_binlog.spark.collapse.whole_rows import (
-    as_log,
-    collapse,
-    find_last,
-    keep_last,
-    number_changes,
-    number_parts,
-    partition_by_key,
-)
 from airflow_provider_binlog.spark.job.session import (
+    Sessions,
     fixed_partitions,
     set_partitions,
     share,
 )
-from airflow_provider_binlog.spark.staged.changes import check_digests, read_changes
-from airflow_provider_binlog.spark.staged.files import damaged
-from airflow_provider_binlog.spark.target.protocol import source_column
+from airflow_provider_binlog.spark.names import quote_text
+from airflow_provider_binlog.spark.plan.segment import Segment
+from airflow_provider_binlog.spark.staged.changes import (
+    INDEX,
+    ORDER,
+    PART,
+    check_digests,
+    read_changes,
+)
+from airflow_provider_binlog.spark.staged.files import SourceFiles, damaged
+from airflow_provider_binlog.spark.target.protocol import DELETED, source_column
 from airflow_provider_binlog.spark.target.spark_target import (
     EXPANSION,
     SMALL_TARGET_BYTES,
     SourceRows,
 )
 from airflow_provider_binlog.spark.target.sql import select_source_rows
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from pyspark.sql import DataFrame, SparkSession
-
-    from airflow_provider_binlog.manifest import Part
-    from airflow_provider_binlog.spark.collapse.kept_rows import Collapsed
-    from airflow_provider_binlog.spark.job.session import Sessions
-    from airflow_provider_binlog.spark.plan.segment import Segment
-    from airflow_provider_binlog.spark.staged.files import SourceFiles
-    from airflow_provider_binlog.spark.target.state import TargetState
+from airflow_provider_binlog.spark.target.state import TargetState
+from airflow_provider_binlog.staging.paths import part_sequence
 
 # What is computed on the driver: change rows, and bytes of compressed Parquet.
 _FEW_ROWS = 10_000
@@ -73,10 +79,6 @@ class RowMaker(Protocol[Rows]):
     def make(self, segment: Segment, state: TargetState | None) -> Rows:
         """Return the final changes of a segment, one for each key; all changes of a changelog.
 
-        Args:
-            segment: What is read.
-            state: The lake table; None if there is none.
-
         Raises:
             StagingError: The parts do not hold as many rows as their manifests say.
             ReloadNeededError: Values are neither in the range nor in the lake table.
@@ -86,31 +88,22 @@ class RowMaker(Protocol[Rows]):
         """Return all rows of a lake table of so many bytes."""
 
     def refuse_orphans(self, rows: Rows, segment: Segment, table: str) -> None:
-        """Refuse changes of rows that the lake table does not have, once a commit failed.
-
-        Raises:
-            ReloadNeededError: There are any.
-        """
+        """Refuse changes of rows that the lake table does not have, once a commit failed."""
 
 
 class SparkRows:
-    """Makes DataFrames; a `RowMaker`.
-
-    Args:
-        sessions: Those of the merge.
-        files: Where the parts are.
-    """
+    """Makes DataFrames; a `RowMaker`."""
 
     def __init__(self, sessions: Sessions, files: SourceFiles) -> None:
         self._sessions = sessions
         self._files = files
 
     def check_digests(self, parts: Sequence[Part]) -> None:
-        """Compare bytes with digests; see `RowMaker`."""
+        """See `RowMaker`."""
         check_digests(self._sessions.get(), self._files, parts)
 
     def make(self, segment: Segment, state: TargetState | None) -> SourceRows:
-        """Return the final changes of a segment; see `RowMaker`."""
+        """See `RowMaker`."""
         session = self._prepare(segment, state)
         range_of, few = _find_key_column(segment, state), _has_few_rows(segment)
         if segment.groups:
@@ -124,12 +117,12 @@ class SparkRows:
         return SourceRows(rows, segment.bytes, few, counts)
 
     def copy(self, table: str, columns: Mapping[str, str], *, size: int) -> SourceRows:
-        """Return all rows of a lake table; see `RowMaker`."""
+        """See `RowMaker`."""
         session = self._sessions.get()
         return SourceRows(session.sql(select_source_rows(table, columns)), size)
 
     def refuse_orphans(self, rows: SourceRows, segment: Segment, table: str) -> None:
-        """Refuse changes of missing rows; see `RowMaker`."""
+        """See `RowMaker`."""
         if segment.groups:
             refuse_orphans(rows.frame.sparkSession, rows.frame, segment, table)
 
@@ -222,3 +215,106 @@ def _check_count(segment: Segment, counts: Collapsed) -> None:
             rows=counts.changes - len(segment.removals),
             manifests_say=segment.rows,
         )
+
+
+def collapse(changes: DataFrame, *, width: int, key: Sequence[int]) -> DataFrame:
+    """Return one row per key: the columns as the last change left them, `DELETED` and `CHANGES`.
+
+    Rows that are partitioned by the key stay so, as the join of the MERGE wants them. The changes
+    have the columns `c0` to `c{width - 1}`, `CHANGE` and `ORDER`.
+    """
+    # As text: each function of PySpark takes several calls to the JVM.
+    columns = ", ".join(map(source_column, range(width)))
+    last = f"max_by(struct({columns}, {IS_END} AS {DELETED}), {ORDER}) AS last"
+    keys = [F.expr(f"{source_column(index)} AS k{index}") for index in key]
+    grouped = changes.groupBy(*keys).agg(F.expr(last), F.expr(f"count(1) AS {CHANGES}"))
+    types = dict(changes.dtypes)
+    # A group of numbers may hold both zeros.
+    alike = {index for index in key if types[source_column(index)] not in ("float", "double")}
+    kept = (
+        f"k{index} AS {source_column(index)}" if index in alike else f"last.{source_column(index)}"
+        for index in range(width)
+    )
+    return grouped.selectExpr(*kept, f"last.{DELETED}", CHANGES)
+
+
+def partition_by_key(changes: DataFrame, key: Sequence[int]) -> DataFrame:
+    """Return many changes with all of a key in one partition.
+
+    Without it each side of the shuffle would sort its rows to keep one per key.
+    """
+    return changes.repartition(*map(source_column, key))
+
+
+def as_log(changes: DataFrame, *, width: int) -> DataFrame:
+    """Return every change as a row to keep, with the columns that `collapse` returns."""
+    columns = [F.col(source_column(index)) for index in range(width)]
+    kept, one = F.expr("false").alias(DELETED), F.lit(1).cast("bigint").alias(CHANGES)
+    return changes.select(*columns, kept, one)
+
+
+def number_parts(parts: Iterable[Part]) -> dict[str, int] | None:
+    """Return the number of the first row of each part, by the name of its file.
+
+    None if rows of one part are between those of another one.
+    """
+    numbers: dict[str, int] = {}
+    count, before = 0, (0, -1)
+    for part in sorted(parts, key=_first):
+        if _first(part) <= before:
+            return None
+        numbers[_file_name(part)] = count
+        count, before = count + part.rows, (_first(part)[0], part.last_row)
+    return numbers
+
+
+def number_changes(changes: DataFrame, numbers: Mapping[str, int]) -> DataFrame:
+    """Return changes, which have `PART` and `INDEX`, with their `number`."""
+    rows = ", ".join(f"({quote_text(name)}, {first}L)" for name, first in numbers.items())
+    # A frame of Python's rows would start Python on the executors.
+    query = f"SELECT * FROM VALUES {rows} AS v({PART}, first)"  # noqa: S608  Quoted.
+    firsts = changes.sparkSession.sql(query)
+    placed = changes.join(F.broadcast(firsts), PART)
+    return placed.withColumn("number", F.expr(f"first + {INDEX}"))
+
+
+def find_last(
+    changes: DataFrame, key: Sequence[int], range_of: KeyColumn | None, *, most: int
+) -> tuple[DataFrame, Collapsed]:
+    """Return the bits of the last change of each key, and the counts of the collapse.
+
+    There are at most `most` numbered changes.
+    """
+    keys = [F.expr(f"{source_column(index)} AS k{index}") for index in key]
+    last = F.expr(f"max(shiftleft(number, 1) + CAST({IS_END} AS bigint)) AS last")
+    by_key = changes.groupBy(*keys).agg(last, F.expr(f"count(1) AS {CHANGES}"))
+    counts = Observation()
+    columns = [f"k{index} AS {source_column(index)}" for index in key]
+    rows = by_key.selectExpr(
+        *columns, "shiftright(last, 1) AS number", f"last % 2 = 1 AS {DELETED}", CHANGES
+    ).observe(counts, *count_columns(range_of))
+    bits = rows.groupBy(F.expr("shiftright(number, 6) AS word")).agg(
+        F.expr("bit_or(shiftleft(1L, CAST(number % 64 AS int))) AS bits")
+    )
+    kept, collapsed = checkpoint(bits), counted(counts.get)
+    if collapsed.changes > most:
+        # Spark counts twice what a task counted that it had to repeat, after a lost executor.
+        collapsed = count_actions(rows, range_of)
+    return kept, collapsed
+
+
+def keep_last(changes: DataFrame, bits: DataFrame, *, width: int) -> DataFrame:
+    """Return the changes that `find_last` has set the bits of: their columns, and `DELETED`."""
+    is_of_word = F.expr("shiftright(number, 6) = word")
+    is_last = "shiftright(bits, CAST(number % 64 AS int)) % 2 != 0"
+    columns = map(source_column, range(width))
+    last = changes.join(F.broadcast(bits), is_of_word).where(is_last)
+    return last.selectExpr(*columns, f"{IS_END} AS {DELETED}")
+
+
+def _first(part: Part) -> tuple[int, int]:
+    return part_sequence(part.path), part.first_row
+
+
+def _file_name(part: Part) -> str:
+    return part.path.rpartition("/")[2]

@@ -1,0 +1,131 @@
+"""Tables that need a snapshot, by the arguments of tasks, and whether a lake waits for a run.
+
+The sensor uses it at every poke: nothing here loads NumPy or Arrow while no table is held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from airflow_provider_binlog.checkpoint import Checkpoint
+from airflow_provider_binlog.errors import ConfigurationError
+from airflow_provider_binlog.hooks.object_storage import lake_location, open_store
+from airflow_provider_binlog.names import find_unmatched, is_captured, is_exact_glob
+from airflow_provider_binlog.operators.arguments import read_globs, read_options, server_settings
+from airflow_provider_binlog.schema import TableName
+from airflow_provider_binlog.snapshot.needed import (
+    LakeTables,
+    choose_tables,
+    find_needed,
+    has_new_snapshot,
+)
+from airflow_provider_binlog.snapshot_manifest import SnapshotManifest
+from airflow_provider_binlog.sources.binlog_source import BinlogSource, LakeFormat, check_choice
+from airflow_provider_binlog.spark.merge.progress import Progress, load_progress, progress_folder
+from airflow_provider_binlog.staging.manifest_log import ManifestLog, SchemaFiles
+from airflow_provider_binlog.staging.paths import Snapshots, StoredFiles
+
+NO_TABLE = (
+    "globs match no table of the server, including lettercase: correct them, or GRANT SELECT on "
+    "the tables to the account, which sees no others"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NeededTables:
+    """Finds tables that need a snapshot, by the arguments of `BinlogSnapshotPlanOperator`."""
+
+    source: BinlogSource
+    staging_path: str
+    tables: Sequence[str]
+    format: LakeFormat = "delta"
+    lake: str | None = None
+    exclude: Sequence[str] = ()
+    options: Mapping[str, Any] | None = None
+    merge_tables: Sequence[str] = ()
+    merge_exclude: Sequence[str] = ()
+
+    def list_on_server(self) -> tuple[list[TableName], list[TableName]]:
+        """Return the chosen tables that a snapshot can read, and those that are captured alone.
+
+        Raises:
+            ConfigurationError: There is no lake, and a glob matches nothing.
+        """
+        from airflow_provider_binlog.spark.job.options import TableChoice
+        from airflow_provider_binlog.transport.server.information_schema import list_tables
+
+        tables, exclude = read_globs(self.tables, "tables"), read_globs(self.exclude, "exclude")
+        merged = TableChoice(
+            read_globs(self.merge_tables, "merge_tables"),
+            read_globs(self.merge_exclude, "merge_exclude"),
+        )
+        with closing(server_settings(self.source).connect()) as connection:
+            kinds = list_tables(connection)
+        exact = filter(is_exact_glob, exclude)
+        unmatched = find_unmatched((*tables, *exact), map(".".join, kinds))
+        if self.lake is None and unmatched:
+            raise ConfigurationError(NO_TABLE, globs=", ".join(unmatched))
+        return choose_tables(
+            kinds, lambda name: is_captured(name, tables, exclude) and merged(name)
+        )
+
+    def find_needed(
+        self, on_server: list[TableName]
+    ) -> tuple[list[TableName], dict[TableName, datetime]]:
+        """Return which tables are read now, and when others are; without a lake, all now."""
+        if self.lake is None:
+            return on_server, {}
+        store, files = open_store(self.staging_path), self._files()
+        lake, schemas = lake_tables(self._load_progress()), SchemaFiles(store, self.source.name)
+        return find_needed(on_server, lake, Snapshots(files), schemas, now=datetime.now(UTC))
+
+    def find_unmerged(self, saved: Checkpoint) -> str:
+        """Return what a run has to merge although nothing was logged; empty if there is nothing.
+
+        That is a staged range, a snapshot, or a table of the lake that a snapshot can reload now.
+        """
+        latest = ManifestLog(open_store(self.staging_path), self.source.name).latest()
+        if latest is not None and latest.sequence > saved.sequence:
+            return f"manifest {latest.sequence} was staged, and is not merged"
+        if has_new_snapshot(Snapshots(self._files()), latest):
+            return "a snapshot was taken, and is not loaded"
+        progress = self._load_progress()
+        if progress is None or not any(table.hold for table in progress.tables.values()):
+            return ""
+        needed, _ = self.find_needed(self.list_on_server()[0])
+        return f"tables need a snapshot: {', '.join(map('.'.join, needed))}" if needed else ""
+
+    def _files(self) -> StoredFiles:
+        return StoredFiles(open_store(self.staging_path), self.source.name)
+
+    def _load_progress(self) -> Progress | None:
+        if self.lake is None:
+            return None
+        check_choice(LakeFormat, self.format, "format")
+        rules = read_options(self.options)
+        location = lake_location(self.format, self.lake, rules)
+        return load_progress(self._files(), progress_folder(self.format, location, rules))
+
+
+def lake_tables(progress: Progress | None) -> LakeTables:
+    """Return what the progress of a lake says of its tables; None before its first merge."""
+    from airflow_provider_binlog.spark.reload.plan import is_comparable, is_reached
+
+    if progress is None:
+        return LakeTables()
+    end, tables = progress.end, progress.tables
+
+    def awaits_log(snapshot: SnapshotManifest) -> bool:
+        # A merge refuses a snapshot whose position cannot be compared.
+        return end is None or (is_comparable(snapshot, end) and not is_reached(snapshot, end))
+
+    return LakeTables(
+        {name: table.loaded for name, table in tables.items()},
+        {name for name, table in tables.items() if table.hold is not None},
+        progress.snapshots,
+        awaits_log,
+    )

@@ -1,0 +1,82 @@
+"""Iceberg tables in catalogs that are services: a REST server, and a database by JDBC."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_binlog.spark.job.session import iceberg_conf
+from tests.services.iceberg_rest import RestCatalogServer
+from tests.support.pipeline import Pipeline
+from tests.unit.spark.session import add_catalog, load_catalog_drivers
+
+pytestmark = [
+    pytest.mark.server,
+    pytest.mark.spark,
+    pytest.mark.filterwarnings(
+        "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
+    ),
+]
+
+
+@pytest.fixture
+def rest(run_folder: Path) -> Iterator[RestCatalogServer]:
+    """A REST server."""
+    server = RestCatalogServer(run_folder / "rest")
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(params=["rest", "jdbc"])
+def pipeline(
+    request: pytest.FixtureRequest, create_pipeline: Callable[..., Pipeline], tmp_path: Path
+) -> Pipeline:
+    """A pipeline into a catalog of each type."""
+    made = create_pipeline("mysql97", "iceberg")
+    catalog = f"by_{request.param}"
+    conf = iceberg_conf(catalog, f"file://{tmp_path}/{request.param}")
+    prefix = f"spark.sql.catalog.{catalog}"
+    conf[f"{prefix}.type"] = request.param
+    if request.param == "rest":
+        conf[f"{prefix}.uri"] = request.getfixturevalue("rest").uri
+        # The server's.
+        del conf[f"{prefix}.warehouse"]
+    else:
+        load_catalog_drivers(made.workplace.spark)
+        conf[f"{prefix}.uri"] = f"jdbc:sqlite:{tmp_path}/catalog.db"
+        conf[f"{prefix}.jdbc.schema-version"] = "V1"
+    add_catalog(made.workplace.spark, conf)
+    made.workplace.catalog = catalog
+    return made
+
+
+def test_what_the_merge_does_to_tables(pipeline: Pipeline) -> None:
+    database = pipeline.database
+    database.execute(
+        "CREATE TABLE orders (id INT PRIMARY KEY, total DECIMAL(12, 2), note VARCHAR(40), n INT)",
+        "CREATE TABLE `große tabelle` (id BIGINT UNSIGNED PRIMARY KEY, at DATETIME(6))",
+        "CREATE TABLE cleared (id INT PRIMARY KEY)",
+        "INSERT INTO orders VALUES (1, 1.50, '漢😀', 1), (2, -20, NULL, 2), (3, 0, 'last', 3)",
+        "INSERT INTO `große tabelle` VALUES (18446744073709551615, '1000-01-01 00:00:00.5')",
+        "INSERT INTO cleared VALUES (1), (2)",
+    )
+    pipeline.run()
+
+    database.execute(
+        "UPDATE orders SET note = 'changed' WHERE id = 2",
+        "DELETE FROM orders WHERE id = 3",
+        "ALTER TABLE orders RENAME COLUMN note TO remark, MODIFY n BIGINT, ADD due DATE",
+        "INSERT INTO orders VALUES (4, 4, 'new', 1 << 40, '9999-12-31')",
+        "TRUNCATE cleared",
+        "INSERT INTO cleared VALUES (3)",
+        "CREATE TABLE late (id INT PRIMARY KEY, b BLOB)",
+        "INSERT INTO late VALUES (1, X'00FF')",
+    )
+    pipeline.run()
+
+    assert [row[0] for row in database.query("SELECT id FROM orders")] == [1, 2, 4]
+    database.execute("ALTER TABLE orders DROP COLUMN due", "UPDATE orders SET total = 0")
+    pipeline.run()
