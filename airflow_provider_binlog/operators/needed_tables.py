@@ -91,9 +91,10 @@ class NeededTables:
         latest = ManifestLog(open_store(self.staging_path), self.source.name).latest()
         if latest is not None and latest.sequence > saved.sequence:
             return f"manifest {latest.sequence} was staged, and is not merged"
-        if has_new_snapshot(Snapshots(self._files()), latest):
-            return "a snapshot was taken, and is not loaded"
         progress = self._load_progress()
+        processed = () if progress is None else progress.snapshots
+        if has_new_snapshot(Snapshots(self._files()), latest, processed):
+            return "a snapshot was taken, and is not loaded"
         if progress is None or not any(table.hold for table in progress.tables.values()):
             return ""
         needed, _ = self.find_needed(self.list_on_server()[0])

@@ -113,12 +113,14 @@ def next_time(name: TableName, lake: LakeTables, snapshots: Snapshots) -> dateti
     return newest + (newest - planned_at(tried[0]))
 
 
-def has_new_snapshot(snapshots: Snapshots, latest: Manifest | None) -> bool:
+def has_new_snapshot(
+    snapshots: Snapshots, latest: Manifest | None, processed: Collection[str] = ()
+) -> bool:
     """Return whether a complete snapshot was begun in the second of the newest manifest, or later.
 
-    A merge loads it with the next manifest, also with an empty one.
+    A merge loads it with the next manifest, also with an empty one, unless one has processed it.
     """
-    newest = max(snapshots.ids(), default=None)
+    newest = max((id_ for id_ in snapshots.ids() if id_ not in processed), default=None)
     if newest is None or latest is None:
         return newest is not None
     # Manifests note whole seconds: of the same one, the snapshot may be the newer.

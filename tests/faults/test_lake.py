@@ -91,7 +91,7 @@ def test_a_column_that_was_dropped_by_hand_needs_a_reload(
     held = workplace.held()
 
     assert held.status == "stale"
-    assert "the lake table lost the values of column note: it was dropped there" in held.reason
+    assert "the lake table lost the values of column note: it was dropped" in held.reason
     take_snapshot(table)
     table.update(2, note="three")
     workplace.follow(table)

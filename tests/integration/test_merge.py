@@ -416,6 +416,7 @@ def test_what_delta_noted_of_a_commit_is_not_computed_again(workplace: Workplace
         owner=SimpleNamespace(source=workplace.source),
         mark=Mark(1),
         contents=Contents(Mark(1)),
+        base=None,
         stop="binlog.000001:4",
     )
     lake.overwrite(session, change, created, "SELECT 1 AS id")
