@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 COLUMNS = "id INT NOT NULL, note VARCHAR(40), n INT, PRIMARY KEY (id)"
 _OTHER = "id INT NOT NULL PRIMARY KEY, price DECIMAL(12, 2), text VARCHAR(20)"
 _PARTITIONS = "PARTITION BY HASH (id) PARTITIONS 2"
-_UNKNOWN = "ALTER TABLE {t} ADD COLUMN number INT NOT NULL AUTO_INCREMENT UNIQUE FIRST"
+_REWRITE = "ALTER TABLE {t} TRUNCATE PARTITION p0"
 
 _COPY = "INSERT INTO {t}_new (id, note, n) SELECT id, note, n FROM {t}"
 _ON_INSERT = "REPLACE INTO {t}_new (id, note, n) VALUES (NEW.id, NEW.note, NEW.n)"
@@ -81,7 +81,7 @@ KINDS: dict[str, tuple[str, ...]] = {
     ),
     "drop": ("DROP TABLE {t}",),
     # It removes rows without row events.
-    "rewrite": ("ALTER TABLE {t} TRUNCATE PARTITION p0",),
+    "rewrite": (_REWRITE,),
     "database": (
         "DROP DATABASE {db}",
         "CREATE DATABASE {db} CHARACTER SET utf8mb4",
@@ -118,15 +118,15 @@ class Case:
             values = ", ".join(f"({id_}, 'row {number}', {id_})" for id_ in range(rows + number))
             table = self.names[name]
             statements += [
-                f"CREATE TABLE {table} ({COLUMNS}) {_PARTITIONS if self.kind == 'rewrite' else ''}",
+                f"CREATE TABLE {table} ({COLUMNS}) {_PARTITIONS}",
                 f"INSERT INTO {table} VALUES {values}",
                 f"ANALYZE TABLE {table}",
             ]
         return statements
 
     def rewrite(self) -> None:
-        """Make the lake table stale: no log says what older rows have in the column."""
-        self.database.execute(_UNKNOWN.format(**self.names))
+        """Make the lake table stale: no log says which rows are removed."""
+        self.database.execute(_REWRITE.format(**self.names))
 
     def change(self, refused: Callable[[str], object] | None = None) -> None:
         """Run its statements, with writes of rows before and after.
