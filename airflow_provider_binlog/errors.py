@@ -114,6 +114,12 @@ class TableAlteredError(SourceError):
     retryable = True
 
 
+class MemoryExhaustedError(BinlogError):
+    """The operating system gave the task no more memory."""
+
+    retryable = True
+
+
 class StagingError(BinlogError):
     """The object store failed, or a file in it is missing or damaged."""
 

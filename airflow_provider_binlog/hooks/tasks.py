@@ -181,6 +181,11 @@ def fail_unless_retryable() -> Iterator[None]:
     """
     try:
         yield
+    except MemoryError as error:
+        raise errors.MemoryExhaustedError(
+            "the task got no more memory: give it more, or lower limits=Limits(...)",
+            reason=str(error),
+        ) from error
     except errors.BinlogError as error:
         if error.retryable:
             raise

@@ -77,6 +77,8 @@ GROUPS: Mapping[str, Mapping[str, Row]] = {
         "backlog-killed": Row("a backlog's tasks and the checkpoint killed at any step", RETRY),
         "snapshot-killed": Row("snapshot killed at any step", f"{RETRY}; read on"),
         "snapshot-cut": Row("connection cut while a snapshot is read", f"{RETRY}; read on"),
+        "task-frozen": Row("task stopped by SIGSTOP for longer than each timeout", "the same rows"),
+        "memory": Row("too little memory for a task", f"{RETRY}, with more memory"),
         "two-runs": Row("two runs at once", "one commits"),
         "zombie": Row("a run that wakes after its successors finished", "changes nothing"),
     },

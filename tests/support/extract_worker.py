@@ -8,7 +8,9 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import resource
 import signal
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.synchronize import Barrier
@@ -63,6 +65,9 @@ class Extract:
         kill_after: The number of writes to the store after which it is killed; None for all.
         counts_variables: Whether a Variable that is set is such a write, too.
         operator: Whose task it is.
+        frozen_after: The number of writes after which it is stopped once; None for all.
+        frozen_seconds: For how long.
+        memory_bytes: How much memory it may take beyond what it has; None for no limit.
     """
 
     variables: Path
@@ -71,6 +76,9 @@ class Extract:
     kill_after: int | None = None
     counts_variables: bool = False
     operator: type[BaseOperator] = BinlogExtractOperator
+    frozen_after: int | None = None
+    frozen_seconds: float = 0
+    memory_bytes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -83,14 +91,20 @@ class Snapshot(Extract):
 
 @dataclass
 class _Writes:
-    """The writes that are left to a process; None for any number."""
+    """The writes that are left to a process, and those until it is stopped; None for any number."""
 
     left: int | None = None
+    until_frozen: int | None = None
 
     def begin(self) -> None:
-        """Die before a write if it is time."""
+        """Die or stop before a write if it is time."""
         if self.left == 0:
             os.kill(os.getpid(), signal.SIGKILL)
+        if self.until_frozen is not None:
+            self.until_frozen -= 1
+            if self.until_frozen < 0:
+                self.until_frozen = None
+                os.kill(os.getpid(), signal.SIGSTOP)
 
     def end(self) -> None:
         """Count a write, and die after it if it is time."""
@@ -145,7 +159,11 @@ class _MortalStore:
 
 def run(task: Extract) -> Answer:
     """Run one task."""
-    return _await_end(*_start(task, None))
+    pid, reader = _start(task, None)
+    if task.frozen_after is not None and os.WIFSTOPPED(os.waitpid(pid, os.WUNTRACED)[1]):
+        time.sleep(task.frozen_seconds)
+        os.kill(pid, signal.SIGCONT)
+    return _await_end(pid, reader)
 
 
 def race(tasks: Sequence[Extract]) -> list[Answer]:
@@ -189,7 +207,7 @@ def _await_end(pid: int, reader: int) -> Answer:
 def _extract(task: Extract, starts: Barrier | None) -> Answer:
     os.environ.update(task.environment)
 
-    writes = _Writes(task.kill_after)
+    writes = _Writes(task.kill_after, task.frozen_after)
     variables = _Variables(task.variables, writes if task.counts_variables else _Writes())
 
     def open_mortal(location: str) -> Any:
@@ -200,6 +218,10 @@ def _extract(task: Extract, starts: Barrier | None) -> Answer:
     for module in (extract, backlog, binlog):
         patch.object(module, "AirflowVariableStore", lambda: variables).start()
     operator = task.operator(task_id="stage", **task.arguments)
+    if task.memory_bytes is not None:
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        most = pages * resource.getpagesize() + task.memory_bytes
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
     try:
         return "done", operator.execute(context(getattr(task, "run", None)))
     except AirflowSkipException as error:
