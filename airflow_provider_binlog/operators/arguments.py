@@ -35,6 +35,17 @@ def read_options(value: Mapping[str, Any] | None) -> TableRules:
     return TableRules() if value is None else TableRules.read(value)
 
 
+def check_staged(value: Any) -> None:
+    """Refuse what no extract returned, such as the value of an XCom that was lost."""
+    if value is None:
+        raise ConfigurationError(
+            "what the extract task returned is not in its XCom: clear that task, which returns it "
+            "again, and those after it; or let the next run continue"
+        )
+    if not isinstance(value, Mapping):
+        raise ConfigurationError("`staged` is what the extract operator returned", given=value)
+
+
 class SnapshotArguments(BaseOperator):
     """Operator on snapshots; `BinlogSnapshotOperator` describes the arguments."""
 

@@ -53,7 +53,7 @@ from airflow_provider_binlog.hooks.tasks import (
 )
 from airflow_provider_binlog.limits import Limits, read_limits
 from airflow_provider_binlog.names import SYSTEM_DATABASES, find_unmatched
-from airflow_provider_binlog.operators.arguments import read_globs
+from airflow_provider_binlog.operators.arguments import check_staged, read_globs
 from airflow_provider_binlog.position import Position, SourceIdentity
 from airflow_provider_binlog.schema import TableName
 from airflow_provider_binlog.sources.binlog_files import find_files
@@ -476,6 +476,7 @@ def move_checkpoint(staged: Mapping[str, Any], *, saved_by: str) -> tuple[str, C
 
 def read_staged(staged: Mapping[str, Any], *, saved_by: str) -> tuple[str, Checkpoint, Checkpoint]:
     """Return the source's name, the checkpoint before the extract, and the next one."""
+    check_staged(staged)
     try:
         new = Checkpoint(
             identity=SourceIdentity.from_json(staged["identity"]),

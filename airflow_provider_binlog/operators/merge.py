@@ -27,7 +27,11 @@ from airflow_provider_binlog.hooks.tasks import (
     pass_to_outlets,
 )
 from airflow_provider_binlog.names import encode_name
-from airflow_provider_binlog.operators.arguments import read_globs, read_options
+from airflow_provider_binlog.operators.arguments import (
+    check_staged,
+    read_globs,
+    read_options,
+)
 from airflow_provider_binlog.operators.extract import move_checkpoint
 from airflow_provider_binlog.sources.binlog_source import (
     InitialLoad,
@@ -297,9 +301,10 @@ def merge_arguments(
 
 
 def _read_staged(staged: Any) -> tuple[str, str]:
+    check_staged(staged)
     try:
         return str(staged["source"]), str(staged["staging_path"])
-    except (KeyError, TypeError) as error:
+    except KeyError as error:
         raise ConfigurationError(
             "`staged` is what the extract operator returned, or holds source and staging_path",
             given=staged,

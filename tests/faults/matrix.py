@@ -98,6 +98,7 @@ GROUPS: Mapping[str, Mapping[str, Row]] = {
     "Airflow": {
         "variable-lost": Row("Variable lost", "refused; rebuilt from the manifests"),
         "variable-nonsense": Row("Variable overwritten", "refused; rebuilt from the manifests"),
+        "xcom-lost": Row("XCom of the extract lost", "named; the next run continues"),
         "task-cleared": Row("task of an old run cleared", "changes nothing"),
         "airflow-killed": Row("Airflow killed within a run, and started again", RETRY),
         "backfill": Row("run of an old interval, run deleted", "as any run"),

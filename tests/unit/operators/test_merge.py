@@ -121,9 +121,16 @@ def test_a_spark_connection_that_does_not_exist_is_not_taken_for_yarn() -> None:
         merge(conn_id="no_such_spark").execute({})
 
 
-@pytest.mark.parametrize("staged", [None, "shop", {"source": "shop"}])
-def test_what_no_extract_returned_is_refused(staged: Any) -> None:
-    with pytest.raises(AirflowFailException, match="extract operator returned"):
+@pytest.mark.parametrize(
+    ("staged", "says"),
+    [
+        (None, "what the extract task returned is not in its XCom: clear that task"),
+        ("shop", "extract operator returned"),
+        ({"source": "shop"}, "extract operator returned"),
+    ],
+)
+def test_what_no_extract_returned_is_refused(staged: Any, says: str) -> None:
+    with pytest.raises(AirflowFailException, match=says):
         merge(staged=staged).execute({})
 
 
