@@ -17,6 +17,7 @@ RETRYABLE = {
     "ConnectionLostError",
     "ConnectionNotFoundError",
     "IdentityClashError",
+    "MemoryExhaustedError",
     "ServerChangedError",
     "SparkJobError",
     "StoreUnavailableError",
