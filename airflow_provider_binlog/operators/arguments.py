@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,26 @@ def read_globs(value: Any, name: str) -> tuple[str, ...]:
     if not isinstance(globs, list | tuple) or not all(isinstance(glob, str) for glob in globs):
         raise ConfigurationError(f"{name} is a list of globs such as shop.*", given=value)
     return tuple(globs)
+
+
+RELOAD_OF_RUN = "{{ ((dag_run.conf or {}).get('reload') or []) | tojson }}"
+"""Template of the tables that a run is triggered to reload, `{"reload": ["shop.orders"]}`."""
+
+
+def read_reload(value: str | Sequence[str]) -> tuple[TableName, ...]:
+    """Return the tables that a run is to reload: a list of names, or its JSON."""
+    names: Any = value
+    if isinstance(value, str):
+        try:
+            names = json.loads(value or "[]")
+        except ValueError:
+            names = None
+    if not isinstance(names, list | tuple):
+        raise ConfigurationError(
+            'reload is a list of names, as in the run\'s conf {"reload": ["shop.orders"]}',
+            given=value,
+        )
+    return tuple(dict.fromkeys(map(read_table_name, names)))
 
 
 def read_options(value: Mapping[str, Any] | None) -> TableRules:

@@ -14,8 +14,18 @@ from typing import Any
 from airflow_provider_binlog.checkpoint import Checkpoint
 from airflow_provider_binlog.errors import ConfigurationError
 from airflow_provider_binlog.hooks.object_storage import lake_location, open_store
-from airflow_provider_binlog.names import find_unmatched, is_captured, is_exact_glob
-from airflow_provider_binlog.operators.arguments import read_globs, read_options, server_settings
+from airflow_provider_binlog.names import (
+    find_unmatched,
+    is_captured,
+    is_exact_glob,
+    join_table_name,
+)
+from airflow_provider_binlog.operators.arguments import (
+    read_globs,
+    read_options,
+    read_reload,
+    server_settings,
+)
 from airflow_provider_binlog.schema import TableName
 from airflow_provider_binlog.snapshot.needed import (
     LakeTables,
@@ -48,6 +58,7 @@ class NeededTables:
     options: Mapping[str, Any] | None = None
     merge_tables: Sequence[str] = ()
     merge_exclude: Sequence[str] = ()
+    reload: str | Sequence[str] = ()
 
     def list_on_server(self) -> tuple[list[TableName], list[TableName]]:
         """Return the chosen tables that a snapshot can read, and those that are captured alone.
@@ -76,18 +87,36 @@ class NeededTables:
     def find_needed(
         self, on_server: list[TableName]
     ) -> tuple[list[TableName], dict[TableName, datetime]]:
-        """Return which tables are read now, and when others are; without a lake, all now."""
+        """Return which tables are read now, and when others are; without a lake, all now.
+
+        Those that the run is to reload are read first, whatever is known of them.
+
+        Raises:
+            ConfigurationError: The run is to reload a table that it cannot.
+        """
+        wanted = read_reload(self.reload)
+        if missing := set(wanted) - set(on_server):
+            raise ConfigurationError(
+                "tables that the run is to reload are not on the server, or not captured and "
+                "merged: correct their names, including lettercase",
+                tables=", ".join(sorted(map(join_table_name, missing))),
+            )
         if self.lake is None:
             return on_server, {}
         store, files = open_store(self.staging_path), self._files()
         lake, schemas = lake_tables(self._load_progress()), SchemaFiles(store, self.source.name)
-        return find_needed(on_server, lake, Snapshots(files), schemas, now=datetime.now(UTC))
+        others = [name for name in on_server if name not in wanted]
+        needed, later = find_needed(others, lake, Snapshots(files), schemas, now=datetime.now(UTC))
+        return [*wanted, *needed], later
 
     def find_unmerged(self, saved: Checkpoint) -> str:
         """Return what a run has to merge although nothing was logged; empty if there is nothing.
 
-        That is a staged range, a snapshot, or a table of the lake that a snapshot can reload now.
+        That is a table that the run is to reload, a staged range, a snapshot, or a table of the
+        lake that a snapshot can reload now.
         """
+        if wanted := read_reload(self.reload):
+            return f"the run is to reload {', '.join(map(join_table_name, wanted))}"
         latest = ManifestLog(open_store(self.staging_path), self.source.name).latest()
         if latest is not None and latest.sequence > saved.sequence:
             return f"manifest {latest.sequence} was staged, and is not merged"

@@ -28,6 +28,7 @@ from airflow_provider_binlog.hooks.tasks import (
 from airflow_provider_binlog.limits import Limits, limits_in_bytes, read_limits
 from airflow_provider_binlog.names import join_table_name
 from airflow_provider_binlog.operators.arguments import (
+    RELOAD_OF_RUN,
     SnapshotArguments,
     read_chunk_range,
     read_globs,
@@ -286,7 +287,8 @@ class BinlogSnapshotPlanOperator(SnapshotArguments, RendersObjects, BaseOperator
 
     - those that no merge has seen and whose creation is not staged: they had rows before;
     - those that are ``loading`` or ``stale`` in the lake;
-    - those whose newest snapshot is unreadable.
+    - those whose newest snapshot is unreadable;
+    - those that the run is triggered to reload.
 
     A table that has a snapshot which is still to be loaded is not among them, unless a merge has
     refused that snapshot. A table that stays ``loading`` or ``stale`` whatever is read of it is
@@ -315,11 +317,13 @@ class BinlogSnapshotPlanOperator(SnapshotArguments, RendersObjects, BaseOperator
     :param options: As the merge operator has it. (templated)
     :param merge_tables: The ``tables`` of the merge operator. (templated)
     :param merge_exclude: The ``exclude`` of the merge operator. (templated)
+    :param reload: Names of tables to read whether or not they need it, or a JSON list of them; by
+        default those that the run's conf names: ``{"reload": ["shop.orders"]}``. (templated)
     """
 
     template_fields: Sequence[str] = (
         *("source", "staging_path", "tables", "exclude", "format", "lake"),
-        *("options", "merge_tables", "merge_exclude", "where"),
+        *("options", "merge_tables", "merge_exclude", "where", "reload"),
     )
     template_fields_renderers = {  # noqa: RUF012
         **dict.fromkeys(("source", "tables", "exclude", "merge_tables", "merge_exclude"), "json"),
@@ -339,6 +343,7 @@ class BinlogSnapshotPlanOperator(SnapshotArguments, RendersObjects, BaseOperator
         options: Mapping[str, TableOptions | Mapping[str, Any]] | None = None,
         merge_tables: Sequence[str] = (),
         merge_exclude: Sequence[str] = (),
+        reload: str | Sequence[str] = RELOAD_OF_RUN,
         engine: Engine = "worker",
         **kwargs: Any,
     ) -> None:
@@ -352,6 +357,7 @@ class BinlogSnapshotPlanOperator(SnapshotArguments, RendersObjects, BaseOperator
         self.options = options
         self.merge_tables = merge_tables
         self.merge_exclude = merge_exclude
+        self.reload = reload
         self.engine = engine
 
     def execute(self, context: Context) -> list[dict[str, Any]]:
@@ -393,6 +399,7 @@ class BinlogSnapshotPlanOperator(SnapshotArguments, RendersObjects, BaseOperator
             options=self.options,
             merge_tables=self.merge_tables,
             merge_exclude=self.merge_exclude,
+            reload=self.reload,
         )
         readable, refused = tables.list_on_server()
         if refused:

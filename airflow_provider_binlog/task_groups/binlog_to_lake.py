@@ -8,6 +8,7 @@ from typing import Any
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, TaskGroup
 
+from airflow_provider_binlog.operators.arguments import RELOAD_OF_RUN
 from airflow_provider_binlog.operators.extract import (
     BinlogCheckpointOperator,
     BinlogExtractOperator,
@@ -49,7 +50,8 @@ def binlog_to_lake(
         Skip the run unless there is anything new in the server's log, or a table to reload.
     ``plan``
         Find the tables with rows that neither the lake nor the staged log has: all that existed
-        before the first run; later new ones, and those that could not be followed.
+        before the first run; later new ones, those that could not be followed, and those that a
+        run is triggered for, with the conf ``{"reload": ["shop.orders"]}``.
     ``snapshot``
         Read these tables in mapped tasks, a large table in several. A table that fails stops
         nothing: the next run reads it. This run fails, by ``snapshots_read``, which does nothing
@@ -98,6 +100,8 @@ def binlog_to_lake(
             "options": options,
             "merge_tables": merging.get("tables", ()),
             "merge_exclude": merging.get("exclude", ()),
+            # Here, too, so that the sensor does not skip a run that is triggered for it.
+            "reload": RELOAD_OF_RUN,
         }
         changes = BinlogPositionSensor(
             task_id="changes", source=source, plan=needs, when_nothing_new="skip"

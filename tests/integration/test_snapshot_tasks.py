@@ -158,7 +158,11 @@ def test_mapped_tasks_share_the_chunks_of_tables(
     monkeypatch.setattr(snapshot, "max_map_length", lambda: 3)
 
     plan = BinlogSnapshotPlanOperator(
-        task_id="plan", tables=[f"{database.name}.n*"], chunk_bytes=_CHUNK_BYTES, **staging
+        task_id="plan",
+        tables=[f"{database.name}.n*"],
+        chunk_bytes=_CHUNK_BYTES,
+        reload=(),
+        **staging,
     )
     shares = plan.execute(context)
     # An empty table is one task, and so are eight chunks.

@@ -13,7 +13,9 @@ from airflow.sdk import DAG
 
 from airflow_provider_binlog import BinlogSource, binlog_to_lake
 from airflow_provider_binlog.checkpoint import Checkpoint
+from airflow_provider_binlog.errors import ConfigurationError
 from airflow_provider_binlog.operators import needed_tables
+from airflow_provider_binlog.operators.arguments import read_reload
 from airflow_provider_binlog.operators.needed_tables import NeededTables
 from airflow_provider_binlog.operators.snapshot import BinlogSnapshotPlanOperator
 from airflow_provider_binlog.position import Position
@@ -64,6 +66,7 @@ def test_tables_that_are_not_seen_and_those_never_loaded_are_warned_of(
         staging_path=f"file://{tmp_path}",
         format="delta",
         lake="/l",
+        reload=(),
     )
 
     assert plan.execute({"ti": Mock()}) == []
@@ -95,13 +98,15 @@ class _Shop:
         loaded = load_progress(files, FOLDER)
         save_progress(files, FOLDER, self.progress, loaded=loaded, merged=[self.orders.name])
 
-    def find_unmerged(self, sequence: int = 1, **arguments: object) -> str:
+    def tables(self, **arguments: object) -> NeededTables:
         given: dict[str, Any] = {"tables": ["shop.*"], "lake": "/lake"} | arguments
         source = BinlogSource("shop", start="now")
-        tables = NeededTables(source=source, staging_path=self.folder, format="delta", **given)
+        return NeededTables(source=source, staging_path=self.folder, format="delta", **given)
+
+    def find_unmerged(self, sequence: int = 1, **arguments: object) -> str:
         identity = self.orders.source.identity
         saved = Checkpoint(identity, Position("binlog.000001", 4), sequence, "", "")
-        return tables.find_unmerged(saved)
+        return self.tables(**arguments).find_unmerged(saved)
 
 
 _STALE = Hold("stale", "rows were removed")
@@ -157,3 +162,74 @@ def test_what_is_staged_and_not_merged_needs_a_run(shop: _Shop) -> None:
     later = replace(shop.orders.source.make_manifest(), created_at="2100-01-01T00:00:00Z")
     shop.orders.source.log.commit(later)
     assert shop.find_unmerged(3) == ""
+
+
+# ------------------------------------------------------------------- tables that a run reloads
+
+
+@pytest.mark.parametrize(
+    ("conf", "expected"),
+    [
+        (None, ()),
+        ({}, ()),
+        ({"reload": []}, ()),
+        ({"reload": ["shop.orders", "shop.orders"]}, (("shop", "orders"),)),
+        ({"reload": ["`my.shop`.a/b", "shop.<'&\"{{ 1 }}"]},
+         (("my.shop", "a/b"), ("shop", "<'&\"{{ 1 }}"))),
+    ],
+)  # fmt: skip
+def test_a_run_names_tables_to_reload_in_its_conf(conf: Any, expected: object) -> None:
+    plan = BinlogSnapshotPlanOperator(
+        task_id="plan", source={"name": "shop"}, staging_path="/s", tables=["*.*"]
+    )
+
+    plan.render_template_fields({"dag_run": Mock(conf=conf)})
+
+    assert read_reload(plan.reload) == expected
+
+
+@pytest.mark.parametrize("given", ['"shop.orders"', "shop.orders", "[1]", '["orders"]', "{}"])
+def test_what_names_no_tables_is_refused(given: str) -> None:
+    with pytest.raises(ConfigurationError):
+        read_reload(given)
+
+
+def test_the_sensor_and_the_plan_of_the_one_call_agree_on_what_a_run_reloads() -> None:
+    with DAG("shop", schedule=None) as dag:
+        binlog_to_lake(
+            BinlogSource("shop", start="now"),
+            tables=["shop.*"],
+            staging_path="/s",
+            format="delta",
+            lake="/l",
+            prefix_group_id=False,
+        )
+
+    changes: Any = dag.get_task("changes")
+    plan: Any = dag.get_task("plan")
+    assert changes.plan["reload"] == plan.reload
+    assert "reload" in plan.reload
+
+
+def test_a_live_table_that_a_run_is_to_reload_is_read_first(shop: _Shop) -> None:
+    shop.merge(None)
+    reload = '["shop.orders"]'
+    other = ("shop", "baskets")
+    shop.kinds[other] = "BASE TABLE"
+
+    assert shop.find_unmerged(reload=reload) == "the run is to reload shop.orders"
+    names = [other, shop.orders.name]
+    assert shop.tables(reload="[]").find_needed(names) == ([other], {})
+    assert shop.tables(reload=reload).find_needed(names) == ([shop.orders.name, other], {})
+    # Whatever was tried before.
+    taken = take_snapshot(shop.orders)
+    shop.merge(_STALE, taken.id)
+    assert shop.tables(reload=reload).find_needed([shop.orders.name])[0] == [shop.orders.name]
+
+
+def test_a_table_that_a_run_cannot_reload_fails_it(shop: _Shop) -> None:
+    shop.merge(None)
+
+    with pytest.raises(ConfigurationError, match="not captured and merged") as raised:
+        shop.tables(reload=["shop.Orders"]).find_needed([shop.orders.name])
+    assert raised.value.context["tables"] == "shop.Orders"
