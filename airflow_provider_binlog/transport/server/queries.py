@@ -59,6 +59,7 @@ def parse_version(text: str) -> ServerVersion:
 
 
 GLOBAL_VARIABLES = (
+    *("binlog_expire_logs_auto_purge", "binlog_expire_logs_seconds", "expire_logs_days"),
     *("binlog_storage_engine", "binlog_format", "binlog_row_image", "binlog_row_metadata"),
     *("binlog_row_value_options", "binlog_checksum", "gtid_mode", "gtid_domain_id"),
     *("log_bin", "log_bin_basename", "log_replica_updates", "log_slave_updates"),
@@ -191,9 +192,14 @@ def binary_logs(connection: Connection) -> list[BinaryLog]:
 @driver_errors()
 def bytes_between(connection: Connection, start: Position, stop: Position) -> int:
     """Return how many bytes of log lie between two positions, by the sizes the files have now."""
+    return bytes_of(binary_logs(connection), start, stop)
+
+
+def bytes_of(logs: list[BinaryLog], start: Position, stop: Position) -> int:
+    """Return how many bytes of some files lie between two positions."""
     files = (
         log.size
-        for log in binary_logs(connection)
+        for log in logs
         if start.file_number <= Position(log.file, FIRST_OFFSET).file_number < stop.file_number
     )
     return sum(files) - start.offset + stop.offset
@@ -242,7 +248,7 @@ def check_position(connection: Connection, position: Position) -> None:
         ForeignPositionError: The position was issued before the log was reset, or by no server.
         PositionPurgedError: The server has deleted the file.
     """
-    _check_file(binary_logs(connection), position)
+    check_file(binary_logs(connection), position)
     if server_version(connection).flavor is Flavor.MARIADB:
         _check_mariadb_history(connection, position)
     else:
@@ -292,7 +298,8 @@ def _oldest_list(connection: Connection) -> str:
 _BEGIN_AGAIN = "take new snapshots of the tables, and capture under a new source name"
 
 
-def _check_file(logs: list[BinaryLog], position: Position) -> None:
+def check_file(logs: list[BinaryLog], position: Position) -> None:
+    """Refuse a position that is in none of a server's files; raises as `check_position`."""
     sizes = dict(logs)
     oldest, newest = Position(logs[0].file, FIRST_OFFSET), Position(logs[-1].file, logs[-1].size)
     if position.file not in sizes:

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import secrets
 import struct
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from typing import Any
 
 import pymysql
@@ -124,41 +124,73 @@ def file_created(connect: Callable[[], Connection], flavor: Flavor, position: Po
         PositionPurgedError, ForeignPositionError: The server does not have the file.
         FormatError: The server sends something else.
     """
-    # What follows the two events is sent in vain: little, from the position on.
-    dump = binlog_dump(position, server_id=new_server_id(), flags=dump_flags(flavor))
-    with closing(connect()) as connection:
-        for statement in session_statements(flavor, heartbeat_seconds=0):
-            query(connection, statement)
-        try:
-            with driver_errors(command="COM_BINLOG_DUMP"):
-                return _read(connection, dump, position)
-        finally:
-            connection._force_close()  # type: ignore[attr-defined]  # noqa: SLF001
-
-
-def _read(connection: Connection, dump: bytes, position: Position) -> int:
-    stream: Any = connection
-    stream._execute_command(dump[0], dump[1:])  # noqa: SLF001
-    with error_context(file=position.file):
-        rotate, event = _next_event(stream), _next_event(stream)
-        types = EventHeader.parse(rotate).type, EventHeader.parse(event).type
+    with _stream(connect, flavor, position) as events:
+        first = [event for _, event in zip(range(2), events, strict=False)]
+        types = tuple(EventHeader.parse(event).type for event in first)
         if types != (EventType.ROTATE, EventType.FORMAT_DESCRIPTION):
             raise FormatError(
                 "the stream does not begin with ROTATE and FORMAT_DESCRIPTION",
                 events=[event_name(code) for code in types],
             )
-        description = FormatDescription.parse(event)
+        description = FormatDescription.parse(first[1])
         if description.checksum_size:
-            verify_checksum(event, description)
+            verify_checksum(first[1], description)
         return description.created
 
 
-def _next_event(stream: Any) -> bytes:
-    try:
-        packet: bytes = stream._read_packet().get_all_data()  # noqa: SLF001
-    except pymysql.OperationalError as error:
-        code, text = error.args
-        raise from_reply(code, text) from error
-    if packet[:1] != b"\0":
-        raise FormatError("the stream ends before FORMAT_DESCRIPTION")
-    return packet[1:]
+_OF_FILES = frozenset(
+    {
+        *(EventType.ROTATE, EventType.FORMAT_DESCRIPTION, EventType.STOP),
+        *(EventType.PREVIOUS_GTIDS, EventType.MARIADB_GTID_LIST),
+        *(EventType.BINLOG_CHECKPOINT, EventType.START_ENCRYPTION),
+        *(EventType.HEARTBEAT, EventType.HEARTBEAT_V2),
+    }
+)
+"""What a server logs, or sends, without a client's statement."""
+
+
+def next_event_time(
+    connect: Callable[[], Connection], flavor: Flavor, position: Position
+) -> int | None:
+    """Return when the first statement after a position began, seconds since 1970.
+
+    None if none is logged yet. Raises as `file_created`.
+    """
+    with _stream(connect, flavor, position) as events:
+        for event in events:
+            header = EventHeader.parse(event)
+            if header.type not in _OF_FILES:
+                return header.timestamp
+    return None
+
+
+@contextmanager
+def _stream(
+    connect: Callable[[], Connection], flavor: Flavor, position: Position
+) -> Iterator[Iterator[bytes]]:
+    """Yield the events that the server sends from a position on, to the end of its log.
+
+    What is not read of them is sent in vain: little, from the position on.
+    """
+    dump = binlog_dump(position, server_id=new_server_id(), flags=dump_flags(flavor))
+    with closing(connect()) as connection:
+        for statement in session_statements(flavor, heartbeat_seconds=0):
+            query(connection, statement)
+        try:
+            with driver_errors(command="COM_BINLOG_DUMP"), error_context(file=position.file):
+                connection._execute_command(dump[0], dump[1:])  # type: ignore[attr-defined]  # noqa: SLF001
+                yield _read_events(connection)
+        finally:
+            connection._force_close()  # type: ignore[attr-defined]  # noqa: SLF001
+
+
+def _read_events(stream: Any) -> Iterator[bytes]:
+    while True:
+        try:
+            packet: bytes = stream._read_packet().get_all_data()  # noqa: SLF001
+        except pymysql.OperationalError as error:
+            code, text = error.args
+            raise from_reply(code, text) from error
+        if packet[:1] != b"\0":
+            return
+        yield packet[1:]

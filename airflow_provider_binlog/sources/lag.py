@@ -1,0 +1,142 @@
+"""How far a position lags the end of a server's log, and how long the server keeps the log there.
+
+A server deletes a file of its log once the file was last written longer ago than its settings say;
+it checks that when it begins another file, or starts. The newest file is never deleted. MariaDB
+also keeps files until as many replicas are connected as `slave_connections_needed_for_purge` says.
+What else deletes files is not known here: `PURGE BINARY LOGS`, a limit of the log's size, a service
+that keeps it for less time than the server's own settings say.
+
+Source: mysql-server, sql/binlog.cc, purge_logs_before_date; mariadb, sql/log.cc, purge_logs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from airflow_provider_binlog.errors import ForeignPositionError
+from airflow_provider_binlog.position import FIRST_OFFSET, Position, SourceIdentity
+from airflow_provider_binlog.transport.server import queries
+from airflow_provider_binlog.transport.server.driver import Connect
+from airflow_provider_binlog.transport.stream.commands import file_created, next_event_time
+
+_SECONDS_PER_DAY = 86_400
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lag:
+    """The lag of a position, as a server had it at one time.
+
+    Attributes:
+        read_at: When the server was queried.
+        position: The position, of the server's log.
+        log_end: Where the log ended.
+        executed: The GTIDs that the server has executed; empty where it has none.
+        bytes: Bytes of log between the two.
+        waits_since: When the first statement after the position began; None if none is logged.
+        oldest: The first position that the server still has.
+        bytes_before: Bytes of log that the server still has before the position.
+        file_closed: When the file of the position was written last; None if it is the newest.
+        expires_after: How long after that the server may delete it; None for never.
+    """
+
+    read_at: datetime
+    position: Position
+    log_end: Position
+    executed: str
+    bytes: int
+    waits_since: datetime | None
+    oldest: Position
+    bytes_before: int
+    file_closed: datetime | None
+    expires_after: timedelta | None
+
+    @property
+    def seconds(self) -> float:
+        """How long the first statement after the position has waited; 0 if there is none."""
+        if self.waits_since is None:
+            return 0.0
+        # The clock of the server may be ahead.
+        return max(0.0, (self.read_at - self.waits_since).total_seconds())
+
+    @property
+    def head_room(self) -> timedelta | None:
+        """How long the server keeps the log at the position at least; None for ever.
+
+        It is negative where the server may delete it at any time.
+        """
+        if self.expires_after is None:
+            return None
+        closed = self.read_at if self.file_closed is None else self.file_closed
+        return closed + self.expires_after - self.read_at
+
+
+def read_lag(connect: Connect, position: Position, identity: SourceIdentity) -> Lag:
+    """Query a server for the lag of a position that was issued by a server.
+
+    Args:
+        connect: Opens connections to one server.
+        position: The end of what is staged.
+        identity: The server that issued it.
+
+    Raises:
+        ForeignPositionError: It is another server, or its log was reset.
+        PositionPurgedError: The server has deleted the log at the position.
+        AccessDeniedError: The account lacks REPLICATION CLIENT or REPLICATION SLAVE.
+        ConnectionLostError: The server was not reached.
+    """
+    with closing(connect()) as connection:
+        here = queries.identify(connection)
+        if here != identity:
+            raise ForeignPositionError(
+                "the position belongs to another server, or to a log of another name",
+                position=position,
+                issued_by=identity,
+                this_is=here.server,
+                log_name=here.log_name,
+            )
+        values = queries.global_variables(connection)
+        logs = queries.binary_logs(connection)
+        queries.check_file(logs, position)
+        # Afterwards, so that it is not before the files that were listed.
+        end = queries.log_end(connection)
+        executed = queries.gtid_executed(connection)
+    oldest = Position(logs[0].file, FIRST_OFFSET)
+    time = None
+    if end.coordinates > position.coordinates:
+        time = next_event_time(connect, here.flavor, position)
+    following = [log.file for log in logs if _number(log.file) > position.file_number]
+    closed = None
+    if following:
+        closed = file_created(connect, here.flavor, Position(following[0], FIRST_OFFSET))
+    return Lag(
+        read_at=datetime.now(UTC),
+        position=position,
+        log_end=end,
+        executed=executed,
+        bytes=max(0, queries.bytes_of(logs, position, end)),
+        waits_since=_utc(time),
+        oldest=oldest,
+        bytes_before=queries.bytes_of(logs, oldest, position),
+        file_closed=_utc(closed),
+        expires_after=_expiry(values),
+    )
+
+
+def _number(file: str) -> int:
+    return Position(file, FIRST_OFFSET).file_number
+
+
+def _utc(seconds: int | None) -> datetime | None:
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
+
+
+def _expiry(values: Mapping[str, str]) -> timedelta | None:
+    """Return for how long a server keeps a file, by its settings; None for ever."""
+    if values.get("binlog_expire_logs_auto_purge", "ON") == "OFF":
+        return None
+    seconds = int(values.get("binlog_expire_logs_seconds") or 0)
+    seconds = seconds or int(float(values.get("expire_logs_days") or 0) * _SECONDS_PER_DAY)
+    return timedelta(seconds=seconds) if seconds else None
