@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import re
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias
 
@@ -266,6 +267,14 @@ class QuarantineTable:
     type: ClassVar[str] = "quarantine_table"
     table: TableId
     reason: str
+
+
+_LEFT_OUT = re.compile(r"(?<!or )\bleave the table out\b", re.IGNORECASE)
+
+
+def ends_by_reload(reason: str) -> bool:
+    """Return whether a table that has this reason is to be reloaded; else only to be left out."""
+    return _LEFT_OUT.search(reason) is None
 
 
 Action: TypeAlias = (

@@ -55,7 +55,7 @@ from airflow_provider_binlog.limits import Limits, read_limits
 from airflow_provider_binlog.names import SYSTEM_DATABASES, find_unmatched
 from airflow_provider_binlog.operators.arguments import check_staged, read_globs
 from airflow_provider_binlog.position import Position, SourceIdentity
-from airflow_provider_binlog.schema import TableName
+from airflow_provider_binlog.schema import TableName, ends_by_reload
 from airflow_provider_binlog.sources.binlog_files import find_files
 from airflow_provider_binlog.sources.binlog_source import (
     BeforeImagesChoice,
@@ -300,11 +300,13 @@ def report_staged(
             prepared[0].file,
         )
     for table_name, quarantine in quarantined.items():
+        reloads = ends_by_reload(quarantine["reason"])
         logger.warning(
-            "%s: %s is quarantined, for the event at %s, and has to be reloaded: %s",
+            "%s: %s is quarantined, for the event at %s%s: %s",
             name,
             table_name,
             quarantine["position"],
+            ", and has to be reloaded" if reloads else "",
             quarantine["reason"],
         )
     return {

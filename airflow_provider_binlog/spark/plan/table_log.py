@@ -20,6 +20,7 @@ from airflow_provider_binlog.schema import (
     TableId,
     TableName,
     TruncateTable,
+    ends_by_reload,
 )
 from airflow_provider_binlog.spark.target.state import Mark
 
@@ -82,7 +83,8 @@ class Stop:
     def explanation(self) -> str:
         """What it is, and what to do, for people."""
         ran = f" ({self.statement})" if self.statement else ""
-        return f"{self.reason}{ran}: reload the table"
+        repair = ": reload the table" if ends_by_reload(self.reason) else ""
+        return f"{self.reason}{ran}{repair}"
 
 
 @dataclass(frozen=True)

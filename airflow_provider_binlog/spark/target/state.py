@@ -166,7 +166,8 @@ class Hold:
 WITHOUT_BEGINNING = Hold(
     "loading",
     "it has rows from before the staged log, which does not contain its creation: load it from a "
-    "snapshot; or let it begin with the changes, with initial_load='changes_only'",
+    "snapshot; or let it begin with the changes, with initial_load='changes_only'; or leave it "
+    "out, if it is a sequence or WITH SYSTEM VERSIONING, which no snapshot reads",
 )
 CHANGES_ONLY = (
     "it began with the changes that are staged (initial_load='changes_only'): it lacks the rows "

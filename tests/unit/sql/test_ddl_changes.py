@@ -28,6 +28,9 @@ from airflow_provider_binlog.sql.definitions import (
 from airflow_provider_binlog.sql.lexer import Session
 
 T, U, V = ("shop", "t"), ("shop", "u"), ("shop", "v")
+SEQUENCE_ALTERED = (
+    "altered the sequence, which is its only row; no snapshot reads it: leave the table out"
+)
 ALTERED = Altered(T, (DropColumn("b"),))
 IGNORED = Altered(T, (RewriteRows("ran under ALTER IGNORE TABLE"), DropColumn("b")))
 
@@ -97,7 +100,7 @@ def read(sql: str, flavor: Flavor = Flavor.MARIADB, mode: int | None = 0) -> lis
             [Created(T, (AddPrimaryKey((("a", 0),)),), takes_rows=True)],
         ),
         ("CREATE SEQUENCE t", [Created(T)]),
-        ("ALTER SEQUENCE t CYCLE", [rewritten("altered the sequence, which is its only row")]),
+        ("ALTER SEQUENCE t CYCLE", [rewritten(SEQUENCE_ALTERED)]),
         ("CREATE INDEX i ON t (a)", []),
         ("CREATE UNIQUE INDEX i ON t (a)", [Altered(T, (ChangeIndexes(),))]),
         ("CREATE OR REPLACE INDEX i ON t (a)", [Altered(T, (ChangeIndexes(),))]),

@@ -175,6 +175,21 @@ def test_a_key_that_another_value_stood_for_before_a_truncation_does_not_count()
     assert found.changes == {"insert": 2}
 
 
+@pytest.mark.parametrize(
+    ("reason", "advice"),
+    [
+        ("a system-versioned table. Leave the table out", ""),
+        ("a value: correct it, or leave the table out", ": reload the table"),
+    ],
+)
+def test_a_quarantine_that_no_reload_ends_is_not_to_be_reloaded(reason: str, advice: str) -> None:
+    quarantined = statement(15, QuarantineTable(ORDERS, reason), text="")
+
+    found = stop(manifest(4, table((), ID_N), statements=[quarantined]), state=lake(ID_N))[1]
+
+    assert found.explanation == f"the table was quarantined: {reason}{advice}"
+
+
 def test_a_table_that_lost_its_key_after_a_stop_says_so() -> None:
     keyless = schema("id", "n", key=(), id_=2)
     stopped = manifest(4, table((), ID_N), statements=[statement(15, QUARANTINED, text="")])
