@@ -145,10 +145,10 @@ class Pace:
         self._seconds_without_events = 0.0
         self._heartbeats = self._heartbeat_bytes = 0
 
-    def skipped(self) -> None:
+    def skipped(self, size: int) -> None:
         """Count a heartbeat that says how far the server has skipped transactions we have."""
-        self._size, self._seconds = 0, 0.0
-        self.event()
+        self._size, self._seconds, self._seconds_without_events = 0, 0.0, 0.0
+        self.heartbeat(size)
 
     def heartbeat(self, size: int) -> None:
         """Count an event that is in no file, of a size in bytes; too many are an error."""

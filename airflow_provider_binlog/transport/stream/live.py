@@ -256,7 +256,7 @@ class Dump:
         if of_the_log:
             self._pace.event()
         elif self._offset != before:
-            self._pace.skipped()
+            self._pace.skipped(int(header["size"]))
         else:
             self._pace.heartbeat(int(header["size"]))
         return begins

@@ -70,4 +70,16 @@ def test_a_server_may_skip_transactions_for_as_long_as_it_takes() -> None:
 
     for _ in range(1000):
         pace.received(40, 10)
-        pace.skipped()
+        pace.skipped(40)
+
+
+def test_a_flood_that_says_that_the_server_skips_is_a_lost_connection() -> None:
+    pace = Pace(SECONDS_MAX)
+
+    def flood() -> None:
+        for _ in range(HEARTBEATS_MAX + 1):
+            pace.received(40, 0)
+            pace.skipped(40)
+
+    with pytest.raises(ConnectionLostError, match="heartbeats, but no events"):
+        flood()
