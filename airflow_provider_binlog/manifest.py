@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from airflow_provider_binlog.changes import BeforeImages, InvalidText, ZeroDates
-from airflow_provider_binlog.errors import ManifestError
+from airflow_provider_binlog.errors import FormatError, ManifestError
 from airflow_provider_binlog.position import Position, SourceIdentity, is_contiguous
 from airflow_provider_binlog.schema import (
     Action,
@@ -64,6 +64,11 @@ class Part:
     last_commit: int
     changes: dict[str, int]
     replaced: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Refuse a path that leads out of the source's folder: whoever edits it reads no more."""
+        if not {"", ".", ".."}.isdisjoint(self.path.split("/")):
+            raise FormatError("not the path of a part", path=self.path)
 
 
 def count_changes(counted: Iterable[Part | TableChanges]) -> dict[str, int]:

@@ -249,6 +249,16 @@ def test_refuses_what_is_no_manifest(change: dict[str, Any], says: str) -> None:
     assert not VALIDATOR.is_valid(value)
 
 
+@pytest.mark.parametrize("path", ["../../other/part.parquet", "/etc/part", "a//b", "a/./b", ""])
+def test_a_part_outside_of_the_sources_folder_is_refused(path: str) -> None:
+    table = STORED["tables"][0]
+    part = table["parts"][0] | {"path": path}
+    value = STORED | {"tables": [table | {"parts": [part]}]}
+
+    with pytest.raises(ManifestError, match="not the path of a part"):
+        Manifest.decode(encoded(value))
+
+
 def test_cut_anywhere_is_refused() -> None:
     data = manifest(1).encode()
 
