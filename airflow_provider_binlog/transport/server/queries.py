@@ -120,15 +120,29 @@ def replica_lag(connection: Connection) -> float | None:
     return max(lags, default=None)
 
 
+def find_engine_problem(values: dict[str, str]) -> str:
+    """Return what is wrong with where a server keeps its log, and the repair; empty if nothing."""
+    engine = values.get("binlog_storage_engine", "")
+    if engine.lower() in ("", "none", "file"):
+        return ""
+    # MariaDB 12.3. Such a log has no files whose offsets are positions: it is read by GTID.
+    return (
+        f"binlog_storage_engine is {engine}, and this log is not read yet: remove the option, "
+        "restart the server, and load the tables from snapshots."
+    )
+
+
 @driver_errors()
 def identify(connection: Connection) -> SourceIdentity:
-    """Return which server this is, and the base name of its log.
+    """Return which server this is, and the base name of its log: the first query of each task.
 
     Raises:
-        ServerSetupError: The server writes no binary log.
+        ServerSetupError: The server writes no binary log, or none that can be read.
     """
     flavor = server_version(connection).flavor
     values = global_variables(connection)
+    if problem := find_engine_problem(values):
+        raise errors.ServerSetupError(problem)
     base = values.get("log_bin_basename", "")
     if not base:
         raise errors.ServerSetupError(driver.LOG_IS_OFF)

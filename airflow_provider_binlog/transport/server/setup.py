@@ -55,13 +55,8 @@ def setting_problems(of: queries.ServerVersion, values: dict[str, str]) -> list[
             "author did, and rows do not, so that a TRUNCATE could be missed. It is set for good "
             "when a server is initialised: capture from a replica that was initialised with 0."
         )
-    engine = values.get("binlog_storage_engine", "")
-    if engine.lower() not in ("", "none", "file"):
-        # MariaDB 12.3. Such a log has no files whose offsets are positions: it is read by GTID.
-        problems.append(
-            f"binlog_storage_engine is {engine}, and this log is not read yet: remove the option, "
-            "restart the server, and load the tables from snapshots."
-        )
+    if problem := queries.find_engine_problem(values):
+        problems.append(problem)
     if (value := values.get("binlog_format", "ROW")).upper() != "ROW":
         correction = _set(of, "binlog_format", "ROW")
         problems.append(f"binlog_format is {value}, statements hold no row changes: {correction}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import Any
 
 import pymysql
 import pytest
@@ -15,6 +16,8 @@ from airflow_provider_binlog.errors import (
     SourceError,
 )
 from airflow_provider_binlog.position import Flavor
+from airflow_provider_binlog.sources.settings import Connections, ConnectionSettings
+from airflow_provider_binlog.transport.server import queries
 from airflow_provider_binlog.transport.server.driver import query, translate
 from airflow_provider_binlog.transport.server.queries import (
     ServerVersion,
@@ -164,6 +167,19 @@ def test_a_problem_says_what_mends_it(
     server: ServerVersion, change: dict[str, str], problem: str
 ) -> None:
     assert setting_problems(server, GOOD | change) == [problem]
+
+
+def test_a_log_that_is_not_in_files_is_refused_by_the_first_query(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server = ServerVersion(Flavor.MARIADB, (12, 3, 1), "12.3.1-MariaDB")
+    monkeypatch.setattr(queries, "server_version", lambda _: server)
+    variables = GOOD | {"binlog_storage_engine": "innodb", "log_bin_basename": "/data/binlog"}
+    monkeypatch.setattr(queries, "global_variables", lambda _: variables)
+    connection: Any = None
+
+    with pytest.raises(ServerSetupError, match="binlog_storage_engine is innodb"):
+        Connections(ConnectionSettings("db", 3306, "root")).check(connection)
 
 
 def test_the_triggerer_loads_neither_numpy_nor_pyarrow_for_a_query() -> None:
