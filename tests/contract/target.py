@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from contextlib import AbstractContextManager
 
+    from airflow_provider_binlog.spark.staged.types import Value
     from airflow_provider_binlog.spark.target.state import TargetState
 
 IDENTITY = SourceIdentity(Flavor.MYSQL, "fabf987e-e54b-11f1-bec6-02fc00000001", "binlog")
@@ -95,8 +96,7 @@ class TargetLake(ABC):
             "stop": "binlog.000001:4",
             "columns": columns,
             "key": ("id",),
-            "evolution": Evolution(columns=same),
-            "fields": FIELDS,
+            "evolution": Evolution(columns=same, fields=FIELDS),
             "rows": rows,
             "follows": TABLE,
         }
@@ -201,17 +201,18 @@ class TargetCases:
 
     def test_columns_evolve_by_their_ids(self, lake: TargetLake) -> None:
         before = lake.create()
-        columns = {"id": "bigint", "note": "bigint", "new": "int"}
+        columns = {"id": "bigint", "note": "bigint", "new": "int", "text": "string"}
+        fields = {1: "id", 2: "note", 4: "new", 5: "text"}
         evolution = Evolution(
             dropped=("note",),
             renamed={"n": "note"},
             widened={"id": "bigint"},
-            added={"new": "int"},
-            filled={"new": "CAST('7' AS int)"},
+            added={"new": "int", "text": "string"},
+            filled={"new": 7, "text": "it's"},
             columns={"id": "id", "note": "n"},
+            fields=fields,
         )
-        row = {"id": 2, "note": 21, "new": None}
-        fields = {1: "id", 2: "note", 4: "new"}
+        row = {"id": 2, "note": 21, "new": None, "text": None}
 
         lake.commit(
             lake.change(
@@ -219,11 +220,10 @@ class TargetCases:
                 lake.keyed(SourceRow(row), columns=columns),
                 columns=columns,
                 evolution=evolution,
-                fields=fields,
             )
         )
 
-        assert lake.rows(columns) == [{"id": 1, "note": 10, "new": 7}, row]
+        assert lake.rows(columns) == [{"id": 1, "note": 10, "new": 7, "text": "it's"}, row]
         state = lake.state
         assert (state.columns, state.fields, state.unfilled) == (columns, fields, frozenset())
         assert state.column_ids["note"] in (before.column_ids["n"], "note")
@@ -231,23 +231,23 @@ class TargetCases:
     def test_a_commit_that_is_killed_before_its_rows_is_repeated(self, lake: TargetLake) -> None:
         lake.create()
         columns = COLUMNS | {"new": "int"}
-        fields = FIELDS | {4: "new"}
         same = {name: name for name in COLUMNS}
-        filled = {"new": "CAST('7' AS int)"}
+        filled: dict[str, Value] = {"new": 7}
         row = TWO | {"new": 2}
 
-        def change(evolution: Evolution) -> TableChange[Any]:
+        def change(**evolution: Any) -> TableChange[Any]:
             rows = lake.keyed(SourceRow(row), columns=columns)
-            return lake.change(2, rows, columns=columns, evolution=evolution, fields=fields)
+            change = Evolution(**evolution, fields=FIELDS | {4: "new"})
+            return lake.change(2, rows, columns=columns, evolution=change)
 
         with lake.killed_before_rows(), pytest.raises(RuntimeError, match="killed"):
-            lake.commit(change(Evolution(added={"new": "int"}, filled=filled, columns=same)))
+            lake.commit(change(added={"new": "int"}, filled=filled, columns=same))
         state = lake.state
         assert (state.applied, state.columns) == (Mark(1), columns)
         # A format that fills old rows as it adds the column has less to repeat.
         again = filled if state.unfilled else {}
 
-        lake.commit(change(Evolution(filled=again, columns=same | {"new": "new"})))
+        lake.commit(change(filled=again, columns=same | {"new": "new"}))
 
         assert lake.rows(columns) == [ONE | {"new": 7}, row]
         assert (lake.state.applied, lake.state.unfilled) == (Mark(2), frozenset())

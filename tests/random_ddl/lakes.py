@@ -76,7 +76,7 @@ class MemoryLake:
     def __init__(self, store: ObjectStore, source: str) -> None:
         # Below this place its progress is kept.
         self.target = {"format": "delta", "lake": "file:///memory"}
-        self._tables = MemoryTarget(_evaluate)
+        self._tables = MemoryTarget()
         self._files = _Files(store, source)
         self._rows = _Rows(self._files, self._tables)
 
@@ -152,9 +152,7 @@ def _read(
         number = images.numbers[sequence - images.first][change[IMAGE]]
         held -= {name for name, own in rows.names.items() if not images.holds(own)[number]}
     row = {
-        name: change[rows.names[name]]
-        if name in rows.names
-        else _evaluate(rows.initial.get(name, "NULL"))
+        name: change[rows.names[name]] if name in rows.names else rows.initial.get(name)
         for name in segment.columns
     }
     if segment.is_changelog:
@@ -165,8 +163,3 @@ def _read(
 def _counts(start: StartWithin, sequence: int, change: Mapping[str, Any]) -> bool:
     at = int(change[FILE].rpartition(".")[2]), change[POSITION]
     return sequence != start.sequence or at >= (start.file_number, start.offset)
-
-
-def _evaluate(sql: str) -> Any:
-    """Return the value of a literal: of an integer, or NULL."""
-    return None if sql.startswith("NULL") or "(NULL" in sql else int(sql.split("'")[1])

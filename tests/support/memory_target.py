@@ -79,19 +79,14 @@ class MemoryTarget:
     """Tables in memory; a `Target`.
 
     Args:
-        evaluate: Returns the value of an SQL literal.
         interrupt: Called between the steps of a commit; what it raises ends the commit there.
     """
 
-    def __init__(
-        self,
-        evaluate: Callable[[str], Any],
-        interrupt: Callable[[], object] = lambda: None,
-    ) -> None:
+    def __init__(self, interrupt: Callable[[], object] = lambda: None) -> None:
         self.tables: dict[str, MemoryTable] = {}
         self.history: dict[str, list[MemoryTable]] = {}
         self.committed: list[TableChange[list[SourceRow]]] = []
-        self.evaluate, self.interrupt = evaluate, interrupt
+        self.interrupt = interrupt
 
     def locate(self, name: TableName) -> str:
         return ".".join(name)
@@ -122,7 +117,7 @@ class MemoryTarget:
         self.interrupt()
         table = self.tables[change.table]
         state = self.read_state(change.table)
-        rows, done = write_rows(table, change, self.evaluate)
+        rows, done = write_rows(table, change)
         contents, meanwhile = change.contents, table.contents.foreign_write
         if meanwhile is not None and change.base is not None and meanwhile.version > change.base:
             contents = replace(contents, foreign_write=contents.foreign_write or meanwhile)
@@ -140,7 +135,7 @@ class MemoryTarget:
         table = self.tables[change.table] = MemoryTable(find_first_properties(change))
         table.add(change.columns)
         if change.follows is not None:
-            table.properties |= new_fields_property(change.fields, table.ids)
+            table.properties |= new_fields_property(change.evolution.fields, table.ids)
 
     def _prepare(self, change: TableChange[Any], before: TargetState) -> None:
         """Change columns and properties, step by step."""
@@ -150,16 +145,17 @@ class MemoryTarget:
         replaces = isinstance(change.rows, WholeRows)
         assert replaces or before.applied < change.mark, "a mark does not decrease"
         table.properties |= {**before.blanks} | find_first_properties(change)
-        filled = {id_ for id_, name in change.fields.items() if name in change.evolution.filled}
+        evolution = change.evolution
+        filled = {id_ for id_, name in evolution.fields.items() if name in evolution.filled}
         if filled:
             before = replace(before, properties=table.properties)
             table.properties |= announce_fills(before, filled, change.mark)
-        for step in _steps(table, change.evolution):
+        for step in _steps(table, evolution):
             self.interrupt()
             step()
         state = self.read_state(change.table)
         if state is not None and change.follows is not None and change.follows == state.table:
-            claims = {TABLE_ID: change.follows} | fields_property(state, change.fields)
+            claims = {TABLE_ID: change.follows} | fields_property(state, evolution.fields)
             table.properties |= claims
 
 
@@ -178,7 +174,7 @@ def _steps(table: MemoryTable, evolution: Evolution) -> list[Callable[[], object
 
 
 def write_rows(
-    table: MemoryTable, change: TableChange[list[SourceRow]], evaluate: Callable[[str], Any]
+    table: MemoryTable, change: TableChange[list[SourceRow]]
 ) -> tuple[list[dict[str, Any]], Commit]:
     """Return the rows after a change, and what it did to them."""
     changes, ids = change.rows, table.ids
@@ -186,7 +182,7 @@ def write_rows(
         kept = [row for row in changes.rows if not row.deleted]
         rows = [{id_: row.values[name] for name, id_ in ids.items()} for row in kept]
         return rows, Commit(len(rows), 0, None, table.version + 1)
-    filled = {ids[name]: evaluate(sql) for name, sql in change.evolution.filled.items()}
+    filled = {ids[name]: value for name, value in change.evolution.filled.items()}
     key = [ids[name] for name in changes.key]
     old_rows = [row | filled for row in table.rows]
     by_key = {tuple(row.get(id_) for id_ in key): row for row in old_rows}

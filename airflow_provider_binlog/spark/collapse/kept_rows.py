@@ -138,16 +138,25 @@ CHANGES = "changes"
 
 @dataclass(frozen=True)
 class Collapsed:
-    """Change rows that were read, and keys that are to be deleted, and to be there.
+    """Counts of rows that were collapsed; by default of rows that nobody counted.
 
-    All values of the counted key column lie in the intervals: none if there are no keys, or if NULL
-    is one.
+    Attributes:
+        changes: Change rows that were read.
+        deletes: Keys that are to be deleted.
+        upserts: Keys that are to be there; None if unknown.
+        intervals: Intervals of the first key column that hold all rows; none if there are no keys,
+            or if NULL is one.
     """
 
-    changes: int
-    deletes: int
-    upserts: int
+    changes: int = 0
+    deletes: int = 0
+    upserts: int | None = None
     intervals: tuple[Interval, ...] = ()
+
+    @property
+    def keys(self) -> int:
+        """Keys that are to be deleted, and to be there."""
+        return self.deletes + (self.upserts or 0)
 
 
 def count_columns(range_of: KeyColumn | None) -> list[Column]:

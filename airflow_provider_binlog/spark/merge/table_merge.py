@@ -75,7 +75,6 @@ def merge_table(lake: Lake[Rows], table: LakeTable, log: TableLog, *, source: st
         columns=segment.target_columns,
         key=segment.key,
         evolution=segment.evolution,
-        fields=segment.fields,
         rows=changes,
         follows=plan.table,
         lacks=CHANGES_ONLY if lacks and snapshot is None and not segment.starts_empty else "",
@@ -216,8 +215,7 @@ def copy_rows(
         stop="",
         columns=state.columns,
         key=state.key,
-        evolution=Evolution(columns={name: name for name in state.columns}),
-        fields=state.fields,
+        evolution=Evolution(columns={name: name for name in state.columns}, fields=state.fields),
         rows=WholeRows(lake.rows.copy(old, state.columns, size=state.bytes)),
         follows=state.table,
         # Rows that the old table lacks the new one lacks, too.

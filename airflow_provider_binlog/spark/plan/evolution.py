@@ -8,20 +8,13 @@ from dataclasses import dataclass, field, replace
 from airflow_provider_binlog.errors import MergeError
 from airflow_provider_binlog.names import fold_name
 from airflow_provider_binlog.schema import NULL, Default, Field, UnknownDefault
-from airflow_provider_binlog.spark.staged.types import common_type, is_zero_date, literal, widens
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """A column that the lake table is to have, in a Spark type, or None in the one that it has."""
-
-    field: Field
-    type: str | None
-
-    @property
-    def name(self) -> str:
-        """The column's name."""
-        return self.field.name
+from airflow_provider_binlog.spark.staged.types import (
+    Value,
+    common_type,
+    default_value,
+    is_zero_date,
+    widens,
+)
 
 
 @dataclass(frozen=True)
@@ -31,16 +24,16 @@ class Evolution:
     Attributes:
         renamed: Columns to rename, and their new names.
         widened: Columns, by their new names, to give a wider type.
-        filled: SQL of what rows from before hold in added columns, where that is not NULL.
+        filled: What rows from before hold in added columns, where that is not NULL.
         columns: The lake table's name of each column that it has and is to have, by the new name.
-        fields: The name of each column afterwards, by field id.
+        fields: The name of each column afterwards, by field id, of those that the log has ids of.
     """
 
     dropped: tuple[str, ...] = ()
     renamed: dict[str, str] = field(default_factory=dict)
     widened: dict[str, str] = field(default_factory=dict)
     added: dict[str, str] = field(default_factory=dict)
-    filled: dict[str, str] = field(default_factory=dict)
+    filled: dict[str, Value] = field(default_factory=dict)
     columns: dict[str, str] = field(default_factory=dict)
     fields: dict[int, str] = field(default_factory=dict)
 
@@ -51,7 +44,7 @@ class Evolution:
 
 
 def evolve_by_id(
-    wanted: Iterable[Wanted],
+    wanted: Mapping[Field, str | None],
     *,
     columns: Mapping[str, str],
     fields: Mapping[int, str],
@@ -59,7 +52,7 @@ def evolve_by_id(
     empty: bool,
     context: Mapping[str, str],
 ) -> Evolution:
-    """Compare the columns of a lake table with those it is to have.
+    """Compare the columns of a lake table with those `wanted`, whose Spark types may be its own.
 
     A column that was added to the lake table by hand, under the name of one that it lacks, is taken
     for that one.
@@ -67,8 +60,7 @@ def evolve_by_id(
     Of the fields `unfilled` it has the columns, but not yet their values in rows from before, if it
     is not `empty`.
     """
-    wanted = list(wanted)
-    held = match_columns((column.field for column in wanted), columns, fields)
+    held = match_columns(wanted, columns, fields)
     rest = [name for name in columns if name not in held.values()]
     if rest and not empty:
         raise MergeError(
@@ -77,13 +69,13 @@ def evolve_by_id(
             **context,
             column=",".join(rest),
         )
-    ids = {column.field.id for column in wanted}
+    ids = {column.id for column in wanted}
     dropped = [name for id_, name in held.items() if id_ not in ids]
     dropped += rest
-    made = Evolution(columns={}, fields={column.field.id: column.name for column in wanted})
-    for column in wanted:
-        name = held.get(column.field.id)
-        type_ = column.type or (columns[name] if name is not None else "")
+    made = Evolution(fields=names_by_id(wanted))
+    for column, known_type in wanted.items():
+        name = held.get(column.id)
+        type_ = known_type or (columns[name] if name is not None else "")
         if name is not None and empty and not _can_become(columns[name], type_):
             dropped.append(name)
             name = None
@@ -94,9 +86,16 @@ def evolve_by_id(
             if name != column.name:
                 made.renamed[name] = column.name
             _widen(made, column.name, columns[name], type_, context)
-        if not empty and (name is None or column.field.id in unfilled):
-            _fill(made, column.field, context)
-    return Evolution(**(vars(made) | {"dropped": tuple(dropped)}))
+        if not empty and (name is None or column.id in unfilled):
+            value = initial_value(column, context)
+            if value is not None:
+                made.filled[column.name] = value
+    return replace(made, dropped=tuple(dropped))
+
+
+def names_by_id(fields: Iterable[Field]) -> dict[int, str]:
+    """Return the names of columns by field id, of those that the log has ids of."""
+    return {field.id: field.name for field in fields if field.id > 0}
 
 
 def match_columns(
@@ -112,7 +111,7 @@ def match_columns(
 
 
 def evolve_by_name(
-    wanted: Iterable[Wanted],
+    wanted: Mapping[Field, str | None],
     *,
     columns: Mapping[str, str],
     empty: bool,
@@ -125,27 +124,27 @@ def evolve_by_name(
     Raises:
         MergeError: A column has another type now.
     """
-    wanted = list(wanted)
-    types = {fold_name(column.name): column.type or "" for column in wanted}
+    types = {fold_name(column.name): type_ or "" for column, type_ in wanted.items()}
     held = {
         fold_name(name): name
         for name, current in columns.items()
         if not empty or _can_become(current, types.get(fold_name(name), ""))
     }
     made = Evolution(columns={name: name for name in held.values()})
-    for column in wanted:
+    for column, type_ in wanted.items():
         name = held.get(fold_name(column.name))
         if name is None:
-            made.added[column.name] = column.type or ""
-        elif column.type is not None:
-            _widen(made, name, columns[name], column.type, context)
-        made.fields[column.field.id] = name or column.name
+            made.added[column.name] = type_ or ""
+        elif type_ is not None:
+            _widen(made, name, columns[name], type_, context)
+        if column.id > 0:
+            made.fields[column.id] = name or column.name
     dropped = tuple(name for name in columns if name not in made.columns)
     return replace(made, dropped=dropped)
 
 
-def initial_value(wanted: Field, context: Mapping[str, str]) -> str | None:
-    """Return what rows from before a field hold in it, as SQL; None for NULL.
+def initial_value(wanted: Field, context: Mapping[str, str]) -> Value:
+    """Return what rows from before a field hold in it.
 
     Raises:
         MergeError: It is not known.
@@ -162,13 +161,7 @@ def initial_value(wanted: Field, context: Mapping[str, str]) -> str | None:
             column=wanted.name,
             reason=f"not known: {reason}" if initial is not None else "not known",
         )
-    return literal(wanted, initial)
-
-
-def _fill(made: Evolution, wanted: Field, context: Mapping[str, str]) -> None:
-    value = initial_value(wanted, context)
-    if value is not None:
-        made.filled[wanted.name] = value
+    return default_value(wanted, initial)
 
 
 def _can_become(current: str, type_: str) -> bool:

@@ -1,37 +1,36 @@
-"""The rows of a table in a range that count, its columns after them, and the segment they make."""
+"""The segment that a fold makes: what is read, and how the lake table has to change before it."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from airflow_provider_binlog.changes import ROW, ChangeType
+from airflow_provider_binlog.errors import MergeError
 from airflow_provider_binlog.manifest import Part, count_changes
 from airflow_provider_binlog.names import fold_name
-from airflow_provider_binlog.schema import (
-    CreateTable,
-    DropField,
-    DropTable,
-    Field,
-    QuarantineTable,
-    RenameField,
-    RenameTable,
-    Schema,
-    TableId,
-    TableName,
-    TruncateTable,
+from airflow_provider_binlog.schema import Schema
+from airflow_provider_binlog.spark.plan.evolution import (
+    Evolution,
+    evolve_by_id,
+    evolve_by_name,
+    initial_value,
+    names_by_id,
+    other_type,
 )
-from airflow_provider_binlog.spark.plan.evolution import Evolution, Wanted
-from airflow_provider_binlog.spark.plan.lifecycle import Lifecycle
-from airflow_provider_binlog.spark.plan.table_log import LogAction, Point, Span, Stop, TableLog
+from airflow_provider_binlog.spark.plan.fold import Fold
+from airflow_provider_binlog.spark.plan.table_log import LogAction
 from airflow_provider_binlog.spark.staged.parts import (
     CHANGELOG_COLUMNS,
     SEQUENCE,
     SchemaRows,
     StagedPart,
+    group_parts,
+    read_columns,
+    read_rows,
 )
-from airflow_provider_binlog.spark.staged.types import common_type, expected_arrow_type, spark_type
-from airflow_provider_binlog.spark.target.state import Mark
+from airflow_provider_binlog.spark.staged.types import Value, common_type
+from airflow_provider_binlog.spark.target.state import Mark, TargetState
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,6 @@ class Segment:
     key: tuple[str, ...]
     reads: tuple[SchemaRows, ...]
     evolution: Evolution
-    fields: dict[int, str]
     null_safe: bool = False
     starts_empty: bool = False
     removals: tuple[LogAction, ...] = ()
@@ -139,253 +137,134 @@ class Segment:
         return (SEQUENCE, ROW) if self.is_changelog else self.key
 
 
-_DISCARDING = (CreateTable, TruncateTable)
-_REMOVING = (TruncateTable, DropTable, RenameTable)
+def make_segment(fold: Fold) -> Segment | None:
+    """Return what is to be committed of a fold; None if there is nothing.
 
-
-@dataclass(frozen=True)
-class RangeRows:
-    """The rows of a range that count, and what was done to them.
-
-    Attributes:
-        steps: The actions since the table was last empty, in order.
-        discards: Whether no row from before the range counts.
-        removals: The actions that removed all rows, or the name; of a changelog.
-        stop: Where the range ends; None for its whole.
+    Raises:
+        MergeError: The lake table does not fit, or a column cannot be merged.
     """
-
-    staged: tuple[StagedPart, ...] = ()
-    steps: tuple[LogAction, ...] = ()
-    discards: bool = False
-    removals: tuple[LogAction, ...] = ()
-    stop: Stop | None = None
-
-
-@dataclass(frozen=True)
-class NewestSchema:
-    """The columns that the lake table is to have.
-
-    Those `wanted` have types that are known, or that the lake has; `fields` are all of the table.
-    """
-
-    wanted: tuple[Wanted, ...]
-    key: tuple[str, ...]
-    fields: tuple[Field, ...]
-
-    def has_columns(self, names: Iterable[str]) -> bool:
-        """Whether all of the columns are among those whose types are known."""
-        return {*names} <= {column.name for column in self.wanted}
-
-
-def read_range(log: TableLog, lifecycle: Lifecycle, since: Mark, stop: Stop | None) -> RangeRows:
-    """Return the rows of the lifecycle's table before a stop since it was last empty."""
-    if lifecycle.table is None:
-        return RangeRows(stop=stop)
-    steps = _before(log.steps(lifecycle.table, since=since), stop)
-    discarding = [n for n, step in enumerate(steps) if isinstance(step.action, _DISCARDING)]
-    start = log.point(since)
-    if discarding:
-        start = steps[discarding[-1]].point
-        steps = steps[discarding[-1] + 1 :]
-    staged = _parts(log, lifecycle.table, start, None if stop is None else stop.point)
-    discards = bool(discarding) or lifecycle.replaces
-    return RangeRows(tuple(staged), tuple(steps), discards, stop=stop)
-
-
-def read_changelog_range(
-    name: TableName, log: TableLog, since: Mark, stop: Stop | None
-) -> RangeRows:
-    """Return the rows that were logged under a name: a changelog keeps what was removed."""
-    start = log.point(since)
-    staged: list[StagedPart] = []
-    steps: list[LogAction] = []
-    for span in log.spans(name, since=since.sequence + 1):
-        begin = max(span.start, start)
-        end = None if stop is None else stop.point
-        ends = [point for point in (span.stop, end) if point is not None]
-        staged += _parts(log, span.table, begin, min(ends, default=None))
-        steps += (
-            step
-            for step in _before(log.steps(span.table, since=since), stop)
-            if _is_quarantine_within(step, span)
-            or (step.point >= begin and (span.stop is None or step.point <= span.stop))
-        )
-    removals = tuple(
-        step
-        for step in steps
-        if isinstance(step.action, TruncateTable | DropTable)
-        or (isinstance(step.action, RenameTable) and step.action.old == name)
-    )
-    return RangeRows(tuple(staged), tuple(steps), removals=removals, stop=stop)
-
-
-def find_newest_schema(
-    log: TableLog,
-    lifecycle: Lifecycle,
-    rows: RangeRows,
-    *,
-    held: Mapping[int, str],
-    held_key: tuple[int, ...],
-) -> NewestSchema | None:
-    """Return the columns after the rows; None if the manifests say nothing of them.
-
-    A column whose type is not known yet is left out, unless the lake table has it. As long as no
-    row of a table was logged, manifests have those columns only that statements name: the lake
-    table, or the snapshot that is loaded, has the others.
-
-    The lake table has the columns `held`, by field id: one below 0 where the log has none. The
-    fields of its key, `held_key`, stay while the table has none.
-    """
-    if lifecycle.table is None:
+    tables, key, stop = fold.tables, fold.key, fold.stop
+    state = tables.state
+    if key is None or (state is None and not fold.staged and not tables.reloads):
         return None
-    known = {field.id: field for part in rows.staged for field in part.schema.fields}
-    lake = Schema(0, tuple(_named(id_, name) for id_, name in held.items()), held_key)
-    current = _current_schema(log, lifecycle, rows.stop, lake)
-    schemas = [] if current is None else [current]
-    shown = [(part.first, part.schema) for part in rows.staged[-1:]]
-    if rows.stop is not None and (schemas or shown):
-        # No manifest says which schema the table has here: actions lead on from the last known one.
-        point, schema = max([*schemas, *shown], key=lambda pair: pair[0])
-        schemas = [(point, _follow(point, schema, rows))]
-    for _, schema in (*schemas, *shown):
-        typed = tuple(
-            column if column.arrow_type or column.id in held else _with_expected_type(column, log)
-            for column in (_with_type(field, known) for field in schema.fields)
-        )
-        wanted = tuple(
-            Wanted(column, _type_in_lake(column, rows.staged) if column.arrow_type else None)
-            for column in typed
-            if column.arrow_type or column.id in held
-        )
-        names = {column.field.id: column.name for column in wanted}
-        ids = schema.key or (rows.staged[-1].schema.key if rows.staged else held_key)
-        if set(ids) <= names.keys():
-            key = tuple(names[id_] for id_ in ids)
-            others = (field for _, other in schemas for field in other.fields)
-            fields = {field.id: field for field in (*others, *typed)}
-            return NewestSchema(wanted, key, tuple(fields.values()))
-    return None
+    evolution = find_evolution(fold, key)
+    ended = tables.lifecycle.ended and stop is None
+    ends = ended and not (state is not None and state.ended)
+    rekeys = state is not None and (tables.reloads or state.key != key)
+    changes = evolution.changes_columns or rekeys
+    if not (fold.staged or fold.discards or fold.removals or ends or changes):
+        return None
+    columns = _columns(fold, evolution)
+    groups = group_parts(fold.staged)
+    reads = tuple(_read(fold, schema, parts, columns, key) for (_, schema), parts in groups.items())
+    nullable = {
+        name
+        for (_, schema), read in zip(groups, reads, strict=True)
+        for name, staged in read.names.items()
+        if any(field.name == staged and field.nullable for field in schema.fields)
+    }
+    context = fold.context
+    return Segment(
+        table=context["table"],
+        position=context["position"],
+        mark=Mark(tables.log.last) if stop is None else stop.mark,
+        ends=ended,
+        columns=columns,
+        key=key,
+        reads=reads,
+        evolution=evolution,
+        null_safe=bool(nullable.intersection(key)),
+        starts_empty=fold.discards and state is not None,
+        removals=fold.removals,
+    )
 
 
-def find_changelog_schema(rows: RangeRows) -> NewestSchema | None:
-    """Return every column of the rows, by its name: a changelog keeps what is dropped or renamed.
+def find_evolution(fold: Fold, key: tuple[str, ...]) -> Evolution:
+    """Return how the lake table has to change, to be merged by a key.
 
-    None without rows.
+    Raises:
+        MergeError: The lake table does not fit, or a column cannot be merged.
     """
-    columns: dict[str, Wanted] = {}
-    for schema in dict.fromkeys(part.schema for part in reversed(rows.staged)):
-        for field in schema.fields:
-            now = spark_type(str(field.arrow_type))
-            known = columns.setdefault(fold_name(field.name), Wanted(field, now))
-            both = common_type(str(known.type), now)
-            columns[fold_name(field.name)] = replace(known, type=both or known.type)
-    fields = tuple(column.field for column in columns.values())
-    return NewestSchema(tuple(columns.values()), (), fields) if columns else None
+    tables, wanted = fold.tables, fold.wanted
+    state = tables.state
+    if state is None:
+        return Evolution(fields=names_by_id(wanted or ()))
+    if wanted is None:
+        names = [name for name in state.columns if key or name not in CHANGELOG_COLUMNS]
+        fields = {} if tables.by_name else state.fields
+        return Evolution(columns={name: name for name in names}, fields=fields)
+    if not key:
+        columns = {n: t for n, t in state.columns.items() if n not in CHANGELOG_COLUMNS}
+        return evolve_by_name(wanted, columns=columns, empty=fold.discards, context=fold.context)
+    evolution = evolve_by_id(
+        wanted,
+        columns=state.columns,
+        fields={} if tables.by_name else state.fields,
+        unfilled=() if tables.by_name else state.unfilled,
+        empty=fold.discards or state.is_empty,
+        context=fold.context,
+    )
+    _check_lake_key(fold, state, evolution, key)
+    return evolution
 
 
-def find_position(log: TableLog, lifecycle: Lifecycle, rows: RangeRows) -> str:
-    """Return where a table's columns were last changed, as far as the range says."""
-    other = (*_REMOVING, CreateTable)
-    changed = [step for step in rows.steps if not isinstance(step.action, other)]
-    if changed:
-        return changed[-1].position
-    first = log.manifest(max(lifecycle.first, log.first))
-    return f"{first.start}..{log.manifests[-1].stop}"
+def _check_lake_key(
+    fold: Fold, state: TargetState, evolution: Evolution, key: tuple[str, ...]
+) -> None:
+    """Refuse a lake table whose rows are known by another key than that of the source.
 
-
-def _current_schema(
-    log: TableLog, lifecycle: Lifecycle, stop: Stop | None, lake: Schema
-) -> tuple[Point, Schema] | None:
-    """Return the last schema that a manifest before a stop says, and from where on it holds."""
-    table = str(lifecycle.table)
-    steps = _before(log.steps(table, since=Mark(lifecycle.first - 1)), stop)
-    dropped = {step.action.field for step in steps if isinstance(step.action, DropField)}
-    newest, whole = None, lake
-    for manifest, entry in log.entries(table, since=lifecycle.first):
-        if entry.current is None or (stop is not None and manifest.sequence >= stop.point[0]):
-            continue
-        schema = entry.schema(entry.current)
-        if entry.is_partial:
-            schema = _complete(schema, whole, dropped)
-        else:
-            whole = schema
-        newest = (manifest.sequence + 1, 0), schema
-    return newest
-
-
-def _complete(named: Schema, before: Schema, dropped: Container[int]) -> Schema:
-    """Return a schema of the columns that statements named with those that none has named."""
-    fields = {field.id: field for field in before.fields if field.id not in dropped}
-    for field in named.fields:
-        known = fields.get(field.id)
-        fields[field.id] = (
-            replace(known, name=field.name) if known and field.mysql_type is None else field
+    An empty table, or one without columns of its key, may have got another primary key.
+    """
+    if fold.discards or state.is_empty:
+        return
+    now = {name: old for old, name in evolution.columns.items()}
+    same = state.table is not None and state.table == fold.tables.lifecycle.table
+    follows = same and fold.tables.chosen_key is None
+    if not follows and tuple(now.get(name, name) for name in state.key) != key:
+        raise MergeError(
+            "the lake table's rows have another key: reload the table, or set the property "
+            "if you know that it is the key",
+            **fold.context,
+            property="binlog.key",
+            found=",".join(state.key),
+            wanted=",".join(key),
         )
-    key = before.key if fields.keys() >= {*before.key} else ()
-    return replace(named, fields=tuple(fields.values()), key=named.key or key)
 
 
-def _named(id_: int, name: str) -> Field:
-    return Field(id_, name, None, None, nullable=True)
+def _columns(fold: Fold, evolution: Evolution) -> dict[str, str]:
+    """Return name and type of the lake table's columns afterwards."""
+    state = fold.tables.state
+    if state is None:
+        return {column.name: str(type_) for column, type_ in (fold.wanted or {}).items()}
+    columns = {name: state.columns[old] for name, old in evolution.columns.items()}
+    return columns | evolution.widened | evolution.added
 
 
-def _follow(point: Point, schema: Schema, rows: RangeRows) -> Schema:
-    """Return a schema without what was dropped after a point, and with new names."""
-    fields = {field.id: field for field in schema.fields}
-    for step in rows.steps:
-        action = step.action
-        if step.point <= point:
+def _read(
+    fold: Fold,
+    schema: Schema,
+    staged: Sequence[StagedPart],
+    columns: dict[str, str],
+    key: tuple[str, ...],
+) -> SchemaRows:
+    """Return how rows in one schema are read as rows of the newest."""
+    context = fold.context
+    table = context["table"]
+    types = read_columns(table, schema)
+    if not key or fold.wanted is None:
+        by_name = {fold_name(name): name for name in columns}
+        names = {by_name[fold_name(name)]: name for name in types}
+        return read_rows(table, schema, staged, names=names, key=(), initial={})
+    by_id = {column.id: column for column in schema.fields}
+    names, initial = dict[str, str](), dict[str, Value]()
+    for column in fold.wanted:
+        field = by_id.get(column.id)
+        if field is None:
+            value = initial_value(column, context)
+            if value is not None:
+                initial[column.name] = value
             continue
-        if isinstance(action, DropField):
-            fields.pop(action.field, None)
-        elif isinstance(action, RenameField) and action.field in fields:
-            fields[action.field] = replace(fields[action.field], name=action.new)
-    return replace(schema, fields=tuple(fields.values()))
-
-
-def _is_quarantine_within(step: LogAction, span: Span) -> bool:
-    """Whether a table was quarantined in a manifest in which a name stands for it."""
-    sequence, stop = step.point[0], span.stop
-    return (
-        isinstance(step.action, QuarantineTable)
-        and span.start[0] <= sequence
-        and (stop is None or sequence <= stop[0])
-    )
-
-
-def _before(steps: list[LogAction], stop: Stop | None) -> list[LogAction]:
-    return [step for step in steps if stop is None or step.mark < stop.mark]
-
-
-def _parts(log: TableLog, table: TableId, start: Point, stop: Point | None) -> list[StagedPart]:
-    """Return the parts of a table from a point on, and before another one."""
-    parts = (
-        StagedPart(manifest, entry, part)
-        for manifest, entry in log.entries(table, since=start[0])
-        for part in entry.parts
-        if part.rows
-    )
-    between = (part for part in parts if part.first >= start and (not stop or part.first < stop))
-    return sorted(between, key=lambda part: part.first)
-
-
-def _with_type(field: Field, known: dict[int, Field]) -> Field:
-    """Return a field with the type of the last rows that have it, if its own is not known."""
-    if field.arrow_type is not None or field.id not in known:
-        return field
-    typed = known[field.id]
-    return replace(field, mysql_type=typed.mysql_type, arrow_type=typed.arrow_type)
-
-
-def _with_expected_type(field: Field, log: TableLog) -> Field:
-    return replace(field, arrow_type=expected_arrow_type(field, log.manifests[-1]))
-
-
-def _type_in_lake(field: Field, staged: Iterable[StagedPart]) -> str:
-    """Return a type that holds the values of all rows, if there is one, else that of the field."""
-    type_ = spark_type(str(field.arrow_type))
-    for schema in dict.fromkeys(part.schema for part in staged):
-        for other in schema.fields:
-            if other.id == field.id:
-                type_ = common_type(type_, spark_type(str(other.arrow_type))) or type_
-    return type_
+        names[column.name] = field.name
+        if common_type(types[field.name], columns[column.name]) != columns[column.name]:
+            raise other_type(column.name, field.mysql_type, column.mysql_type, context)
+    return read_rows(table, schema, staged, names=names, key=key, initial=initial)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.names import fold_name
 from airflow_provider_binlog.schema import (
@@ -22,12 +21,10 @@ from airflow_provider_binlog.schema import (
     UnknownDefault,
 )
 from airflow_provider_binlog.spark.plan.evolution import match_columns
+from airflow_provider_binlog.spark.plan.fold import Fold
 from airflow_provider_binlog.spark.plan.table_log import LogAction, Stop
 from airflow_provider_binlog.spark.staged.parts import StagedPart, find_replaced_key
 from airflow_provider_binlog.spark.staged.types import common_type, is_zero_date, spark_type
-
-if TYPE_CHECKING:
-    from airflow_provider_binlog.spark.plan.planner import Fold
 
 
 class StopSearch:
@@ -35,19 +32,18 @@ class StopSearch:
 
     def __init__(self, fold: Fold) -> None:
         tables = fold.tables
-        self.log, self.chosen_key = tables.log, tables.chosen_key
-        self.rows, self.newest, self.state = fold.rows, fold.newest, tables.state
-        self.held_key, self.keyed = fold.held_key, fold.keyed
+        self.fold, self.log, self.state = fold, tables.log, tables.state
+        self.chosen_key, self.keyed = tables.chosen_key, tables.keyed
         # Names of the lake table's columns by field id; of those that count.
         self.columns = dict[int, str]()
-        if self.state is not None and self.newest is not None:
-            ids = {} if fold.by_name else self.state.fields
-            self.columns = match_columns(self.newest.fields, self.state.columns, ids)
+        if self.state is not None:
+            ids = {} if tables.by_name else self.state.fields
+            self.columns = match_columns(fold.fields, self.state.columns, ids)
 
     @property
     def in_lake(self) -> bool:
         """Whether the lake table has rows that count."""
-        return self.state is not None and not self.state.is_empty and not self.rows.discards
+        return self.state is not None and not self.state.is_empty and not self.fold.discards
 
     def find_first(self) -> Stop | None:
         """Return the first action that cannot be followed; None if all can."""
@@ -71,7 +67,7 @@ class StopSearch:
 
     def _quarantines(self) -> Iterator[Stop]:
         """The rows of a whole manifest are missing."""
-        for step in self.rows.steps:
+        for step in self.fold.steps:
             if isinstance(step.action, QuarantineTable):
                 manifest = self.log.manifest(step.point[0])
                 reason = f"the table was quarantined: {step.action.reason}"
@@ -79,7 +75,7 @@ class StopSearch:
 
     def _kinds(self) -> Iterator[Stop]:
         """A lake table has a key, or it is a changelog: rows of the other kind do not fit."""
-        for part in self.rows.staged:
+        for part in self.fold.staged:
             if self.chosen_key or bool(part.schema.key) == self.keyed:
                 continue
             reason = (
@@ -95,7 +91,7 @@ class StopSearch:
 
     def _keys(self) -> Iterator[Stop]:
         """Rows are identified by a value that stands for another one."""
-        for part in self.rows.staged if self.keyed else ():
+        for part in self.fold.staged if self.keyed else ():
             column = find_replaced_key(part, self.chosen_key)
             if column is not None:
                 reason = (
@@ -109,7 +105,7 @@ class StopSearch:
 
     def _changed_keys(self) -> Iterator[Stop]:
         """The rows from before are known by another key."""
-        for step in self.rows.steps if self.keyed else ():
+        for step in self.fold.steps if self.keyed else ():
             action, key = step.action, self._key_before(step)
             has_rows = self.in_lake or self._has_rows_before(step)
             is_other = isinstance(action, SetKey) and {*action.key} not in (set(), {*key})
@@ -123,12 +119,12 @@ class StopSearch:
 
     def _key_before(self, step: LogAction) -> tuple[int, ...]:
         """Return the fields of the key by which rows before an action are identified."""
-        key = self.held_key
+        key = self.fold.tables.held_key
         for manifest, entry in self.log.entries(step.action.table, since=self.log.first):
             if entry.current is None or entry.is_partial or manifest.sequence >= step.point[0]:
                 continue
             key = self._key_of(entry.schema(entry.current)) or key
-        for part in self.rows.staged:
+        for part in self.fold.staged:
             key = (self._key_of(part.schema) or key) if part.first < step.point else key
         return key
 
@@ -138,7 +134,7 @@ class StopSearch:
         return tuple(field.id for field in schema.fields if field.name in self.chosen_key)
 
     def _rewrites(self) -> Iterator[Stop]:
-        for step in self.rows.steps:
+        for step in self.fold.steps:
             action = step.action
             if not isinstance(action, RewriteRows):
                 continue
@@ -148,10 +144,10 @@ class StopSearch:
                 concerned = had_rows or self.log.created(action.table) is None
             else:
                 # A changelog keeps the values that were logged.
-                fields = self.newest.fields if self.newest is not None else ()
+                fields = self.fold.fields
                 # It may be any column that the log has not named yet, and has no id of.
                 unnamed = any(field.id < 0 for field in fields) and not self._drops(action.field)
-                kept = self.newest is None or unnamed
+                kept = self.fold.wanted is None or unnamed
                 kept = kept or any(field.id == action.field for field in fields)
                 concerned = had_rows and kept and self.keyed
             if concerned:
@@ -160,7 +156,7 @@ class StopSearch:
 
     def _defaults(self) -> Iterator[Stop]:
         """A column was added whose value in older rows the log does not say."""
-        for field in self.newest.fields if self.newest is not None and self.keyed else ():
+        for field in self.fold.fields if self.keyed else ():
             unknown = _unknown_initial(field)
             if unknown is None or not self._has_rows_without(field):
                 continue
@@ -168,22 +164,22 @@ class StopSearch:
             def adds(action: Action, id_: int = field.id) -> bool:
                 return isinstance(action, AddField) and action.field == id_
 
-            first = next((part for part in self.rows.staged if _has(part, field.id)), None)
+            first = next((part for part in self.fold.staged if _has(part, field.id)), None)
             reason = (
                 f"the value that older rows have in the new column {field.name} is not known: "
                 f"{unknown}"
             )
-            if first is not None or any(adds(step.action) for step in self.rows.steps):
+            if first is not None or any(adds(step.action) for step in self.fold.steps):
                 yield self._at_last(adds, first, reason)
 
     def _types(self) -> Iterator[Stop]:
         """A column has a type now that no lake type has in common with the one from before."""
-        for wanted in self.newest.wanted if self.newest is not None else ():
-            name = self.columns.get(wanted.field.id)
+        for wanted in self.fold.wanted or ():
+            name = self.columns.get(wanted.id)
             counts = self.state is not None and self.in_lake and name is not None
             held = self.state.columns[name] if self.state and name and counts else None
-            for part in self.rows.staged:
-                field = self._find(part, wanted.field)
+            for part in self.fold.staged:
+                field = self._find(part, wanted)
                 if field is None:
                     continue
                 now = spark_type(str(field.arrow_type))
@@ -199,8 +195,8 @@ class StopSearch:
         state = self.state
         if state is None or not self.in_lake:
             return
-        for wanted in self.newest.wanted if self.newest is not None else ():
-            if wanted.field.id in state.lost:
+        for wanted in self.fold.wanted or ():
+            if wanted.id in state.lost:
                 reason = f"the lake table lost the values of column {wanted.name}: it was dropped"
                 manifest = self.log.manifest(state.applied.sequence + 1)
                 yield Stop.at_manifest(manifest, reason, state.applied)
@@ -217,16 +213,16 @@ class StopSearch:
         return None
 
     def _drops(self, field: int) -> bool:
-        actions = (step.action for step in self.rows.steps)
+        actions = (step.action for step in self.fold.steps)
         return any(isinstance(action, DropField) and action.field == field for action in actions)
 
     def _has_rows_before(self, step: LogAction) -> bool:
-        return any(part.first < step.point for part in self.rows.staged)
+        return any(part.first < step.point for part in self.fold.staged)
 
     def _has_rows_without(self, field: Field) -> bool:
         if self.in_lake and field.id not in self.columns:
             return True
-        return any(not _has(part, field.id) for part in self.rows.staged)
+        return any(not _has(part, field.id) for part in self.fold.staged)
 
     def _at_last(
         self, matches: Callable[[Action], bool], part: StagedPart | None, reason: str
@@ -234,7 +230,7 @@ class StopSearch:
         """Return the stop at the last such action before a part, or else before its manifest."""
         steps = [
             step
-            for step in self.rows.steps
+            for step in self.fold.steps
             if matches(step.action) and (part is None or step.point <= part.first)
         ]
         if steps or part is None:

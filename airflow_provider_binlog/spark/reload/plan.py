@@ -30,8 +30,9 @@ from airflow_provider_binlog.schema import (
 )
 from airflow_provider_binlog.snapshot_manifest import SnapshotManifest
 from airflow_provider_binlog.spark.merge.progress import Progress
+from airflow_provider_binlog.spark.plan.fold import TableRange
 from airflow_provider_binlog.spark.plan.lifecycle import Lifecycle, find_field_ids, find_table
-from airflow_provider_binlog.spark.plan.planner import TablePlan, TableRange, plan_next
+from airflow_provider_binlog.spark.plan.planner import TablePlan, plan_next
 from airflow_provider_binlog.spark.plan.segment import StartWithin
 from airflow_provider_binlog.spark.plan.table_log import Stop, TableLog
 from airflow_provider_binlog.spark.staged.types import common_type, spark_type
@@ -85,8 +86,9 @@ def plan_reload(
     rows = _as_manifest(reload, table, replayed, manifests[0])
     lifecycle = Lifecycle(table, rows.sequence, replaces=True)
     range_ = TableLog([rows, *replayed.manifests])
-    tables = TableRange(name, range_, rows.sequence, state, chosen_key, reloads=True)
-    plan = plan_next(tables, lifecycle, keyed=keyed)
+    plan = plan_next(
+        TableRange(name, range_, state, chosen_key, lifecycle, keyed=keyed, reloads=True)
+    )
     segment, stop = plan.segment, plan.stop
     if stop is not None and not _is_after(stop, snapshot, manifests):
         return f"{stop.reason}: correct that, and take the snapshot again"

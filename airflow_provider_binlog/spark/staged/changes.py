@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -23,7 +23,7 @@ from airflow_provider_binlog.spark.staged.parts import (
     SchemaRows,
 )
 from airflow_provider_binlog.spark.target.protocol import held, source_column
-from airflow_provider_binlog.spark.target.sql import column_list
+from airflow_provider_binlog.spark.target.sql import column_list, literal
 
 CHANGE = "change"
 """Column of a change: its `ChangeType`."""
@@ -130,7 +130,7 @@ def _read_rows(
         if name in own:
             return F.col(quote_identifier(STAGED_AS.get(name, name))).cast(type_)
         if name not in rows.names:
-            return F.expr(rows.initial.get(name, "NULL")).cast(type_)
+            return F.expr(literal(rows.initial.get(name), type_))
         staged, in_key = rows.names[name], name in segment.key
         value = _value(rows, staged, image, in_key=in_key).cast(type_)
         return _required(value) if in_key and not segment.null_safe else value
@@ -194,7 +194,8 @@ def _value(rows: SchemaRows, name: str, image: Column, *, in_key: bool) -> Colum
         return value
     holds = F.when(_holds(rows, name, image), value)
     if name in rows.defaults:
-        holds = holds.when(_inserted(), F.expr(rows.defaults[name]))
+        default = literal(rows.defaults[name], rows.columns[name])
+        holds = holds.when(_inserted(), F.expr(default))
     if not in_key:
         return holds
     return holds.otherwise(F.raise_error(F.lit("a staged row image lacks its key")))
@@ -221,7 +222,7 @@ def _absent(rows: SchemaRows, image: Column) -> Column:
         return F.lit(None).cast("array<string>")
     sets = rows.images.sets
 
-    def names(filled: Mapping[str, str]) -> Column:
+    def names(filled: Collection[str]) -> Column:
         lost = [
             [name for name in rows.columns if name not in columns and name not in filled]
             for columns in sets
@@ -234,7 +235,7 @@ def _absent(rows: SchemaRows, image: Column) -> Column:
         )
         return F.get(F.expr(f"array({lists})"), image)
 
-    return F.when(_inserted(), names(rows.defaults)).otherwise(names({}))
+    return F.when(_inserted(), names(rows.defaults)).otherwise(names(()))
 
 
 def _removals(session: SparkSession, segment: Segment) -> DataFrame:

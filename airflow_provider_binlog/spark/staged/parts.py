@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from airflow_provider_binlog.changes import (
@@ -20,7 +20,7 @@ from airflow_provider_binlog.manifest import Manifest, Part, TableChanges
 from airflow_provider_binlog.names import fold_name
 from airflow_provider_binlog.schema import Schema, TableId
 from airflow_provider_binlog.spark.plan.table_log import Point
-from airflow_provider_binlog.spark.staged.types import spark_type, write_defaults
+from airflow_provider_binlog.spark.staged.types import Value, spark_type, write_defaults
 
 SEQUENCE = "_sequence"
 """Column of a changelog table: the manifest a change came in. (`_sequence`, `_row`) is its key."""
@@ -74,18 +74,18 @@ class SchemaRows:
         columns: Name and Spark type of each column, as the parts have them.
         names: The lake table's columns that the schema has, and what the parts call them.
         parts: The parts.
-        initial: SQL of what the rows hold in the lake table's columns that were added later.
+        initial: What the rows hold in the lake table's columns that were added later; not of NULL.
         images: Which columns the rows hold; None if each row holds all.
-        defaults: SQL of what inserts leave in columns that their images lack, by the parts' names,
-            where it is known.
+        defaults: What inserts leave in columns that their images lack, by the parts' names, where
+            it is known.
     """
 
     columns: dict[str, str]
     names: dict[str, str]
     parts: tuple[Part, ...]
-    initial: dict[str, str] = field(default_factory=dict)
+    initial: dict[str, Value] = field(default_factory=dict)
     images: RowImages | None = None
-    defaults: dict[str, str] = field(default_factory=dict)
+    defaults: dict[str, Value] = field(default_factory=dict)
 
     def gives(self, column: str) -> tuple[tuple[bool, ...], bool]:
         """Return which images give a column of the lake table, and whether every insert does."""
@@ -146,7 +146,7 @@ def read_rows(
     *,
     names: Mapping[str, str],
     key: Sequence[str],
-    initial: Mapping[str, str],
+    initial: Mapping[str, Value],
 ) -> SchemaRows:
     """Return how parts in one schema are to be read; see `SchemaRows`.
 
@@ -216,7 +216,7 @@ def find_images(schema: Schema, listed: Mapping[int, Sequence[Sequence[int]]]) -
 
 
 def refuse_missing_key(
-    images: RowImages, key: Iterable[str], defaults: Mapping[str, str], table: str
+    images: RowImages, key: Iterable[str], defaults: Collection[str], table: str
 ) -> None:
     """Refuse row images that lack a column of the key, unless inserts leave a known value there."""
     lost = [name for name in key if not all(images.holds(name)) and name not in defaults]

@@ -8,13 +8,16 @@ as the statement is merged.
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+import struct
+from typing import NamedTuple, TypeAlias
 
 from airflow_provider_binlog.changes import DECIMAL_DIGITS_MAX, InvalidText, ZeroDates
 from airflow_provider_binlog.errors import MergeError, ReloadNeededError
 from airflow_provider_binlog.manifest import Manifest
 from airflow_provider_binlog.schema import NULL, Default, Field, Schema
-from airflow_provider_binlog.spark.names import quote_text
+
+Value: TypeAlias = bool | int | float | bytes | str | None
+"""A value that no row image has, as targets take it: decimals, dates and times as text, in UTC."""
 
 _SPARK_TYPES = {
     "bool": "boolean",
@@ -157,10 +160,10 @@ _ASCII = frozenset({"ascii", "cp1250", "cp1251", "latin1", "latin2", "latin5", "
 _ZERO_DATE = re.compile(r"0000-|\d{4}-00|\d{4}-\d\d-00", re.ASCII)
 
 
-def write_defaults(schema: Schema) -> dict[str, str]:
+def write_defaults(schema: Schema) -> dict[str, Value]:
     """Return what inserts leave in the columns of a schema, where it is known."""
     return {
-        field.name: literal(field, field.write_default)
+        field.name: default_value(field, field.write_default)
         for field in schema.fields
         if field.write_default is not None
         and not is_zero_date(field, field.write_default)
@@ -178,8 +181,8 @@ def is_zero_date(field: Field, default: Default) -> bool:
     )
 
 
-def literal(field: Field, default: Default) -> str:
-    """Return a value of a field whose type is known.
+def default_value(field: Field, default: Default) -> Value:
+    """Return the value of a field whose type is known.
 
     Raises:
         MergeError: The text is no value of the type.
@@ -187,22 +190,38 @@ def literal(field: Field, default: Default) -> str:
     """
     text, type_ = default.value, spark_type(str(field.arrow_type))
     if text is None:
-        return f"CAST(NULL AS {type_})"
+        return None
+    if type_ == "binary" and _bytes(field, text) is None:
+        raise ReloadNeededError(
+            "the default of a column is text whose bytes are not known: reload the table",
+            column=field.name,
+            charset=field.charset,
+            default=text,
+        )
+    try:
+        return _parse(field, text, type_)
+    except (ValueError, OverflowError) as error:
+        raise MergeError(
+            "the default of a column is no value of its type",
+            column=field.name,
+            type=field.mysql_type,
+            default=text,
+        ) from error
+
+
+def _parse(field: Field, text: str, type_: str) -> Value:
     if type_ == "boolean":
-        return "true" if int(text, 16) else "false"
+        return int(text, 16) != 0
     if type_ == "binary":
-        data = _bytes(field, text)
-        if data is None:
-            raise ReloadNeededError(
-                "the default of a column is text whose bytes are not known: reload the table",
-                column=field.name,
-                charset=field.charset,
-                default=text,
-            )
-        return f"unhex({quote_text(data.hex())})"
+        return _bytes(field, text)
     if type_ == "bigint" and str(field.mysql_type).lower().partition("(")[0] == "time":
-        return f"{_microseconds(field, text)}L"
-    return f"CAST({quote_text(text)} AS {type_})"
+        return _microseconds(text)
+    if type_ in _WHOLE_DIGITS:
+        return int(text)
+    if type_ == "float":
+        # The lake may hold it as a double, of which FLOAT's nearest value is another one.
+        return float(struct.unpack("<f", struct.pack("<f", float(text)))[0])
+    return float(text) if type_ == "double" else text
 
 
 def _bytes(field: Field, text: str | None) -> bytes | None:
@@ -218,11 +237,11 @@ def _bytes(field: Field, text: str | None) -> bytes | None:
     return text.encode() if known else None
 
 
-def _microseconds(field: Field, text: str) -> int:
+def _microseconds(text: str) -> int:
     """Return a TIME as it is staged."""
     match = _TIME.fullmatch(text)
     if match is None:
-        raise MergeError("the default of a TIME is invalid", column=field.name, default=text)
+        raise ValueError(text)
     sign, hours, minutes, seconds, fraction = match.groups()
     whole = (int(hours) * 60 + int(minutes)) * 60 + int(seconds)
     value = whole * 1_000_000 + int((fraction or "").ljust(6, "0"))

@@ -169,7 +169,7 @@ def find_last_properties(change: TableChange[Any], state: TargetState) -> dict[s
     properties = dict[str, str]()
     if change.follows is not None and change.follows != state.table:
         properties[TABLE_ID] = change.follows
-        properties |= new_fields_property(change.fields, state.column_ids)
+        properties |= new_fields_property(change.evolution.fields, state.column_ids)
     if change.snapshot is not None:
         properties[SNAPSHOT] = change.snapshot
     if change.snapshot is not None or PROPERTY in state.properties:

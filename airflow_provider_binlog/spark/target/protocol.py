@@ -82,8 +82,7 @@ class TableChange(Generic[Rows]):
         stop: Where the range ends that the last manifest covers; for people.
         columns: Name and Spark type of each column afterwards.
         key: Columns that rows are merged by; none for a changelog.
-        evolution: How the columns of `before` change.
-        fields: Names of the columns by field id.
+        evolution: How the columns of `before` change, and which fields they are of.
         rows: What happens to the rows.
         follows: Id of the table that the lake table follows afterwards; None if it keeps its own.
         lacks: What the lake table lacks afterwards, in words; empty if it lacks nothing.
@@ -101,7 +100,6 @@ class TableChange(Generic[Rows]):
     columns: dict[str, str]
     key: tuple[str, ...]
     evolution: Evolution
-    fields: dict[int, str]
     rows: RowChanges[Rows]
     follows: TableId | None
     lacks: str = ""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Any, Protocol, TypeAlias
 
@@ -19,7 +19,6 @@ from airflow_provider_binlog.names import quote_identifier
 from airflow_provider_binlog.schema import TableName
 from airflow_provider_binlog.spark.collapse.kept_rows import (
     Collapsed,
-    Interval,
     checkpoint,
     condition,
     size_in_bytes,
@@ -71,28 +70,13 @@ class SourceRows:
             of a commit and views are settings of it.
         bytes: Size of the files that they come from.
         is_few: Whether they are literals of their plan.
-        counts: Numbers of the changes; None if the rows were not counted.
+        counts: Counts of the changes.
     """
 
     frame: DataFrame
     bytes: int
     is_few: bool = False
-    counts: Collapsed | None = None
-
-    @property
-    def upserts(self) -> int | None:
-        """Rows that are to be there; None if they were not counted."""
-        return None if self.counts is None else self.counts.upserts
-
-    @property
-    def keys(self) -> int:
-        """Rows that are to be there, and those that are to be deleted."""
-        return 0 if self.counts is None else self.counts.upserts + self.counts.deletes
-
-    @property
-    def intervals(self) -> tuple[Interval, ...]:
-        """Intervals of the first key column that hold all rows; empty if there are none."""
-        return () if self.counts is None else self.counts.intervals
+    counts: Collapsed = field(default_factory=Collapsed)
 
 
 class LakeFormat(Protocol):
@@ -215,7 +199,7 @@ class TableCommit:
         change, before = self.change, self.change.before
         if before is None:
             state = self._create()
-            done: Commit | None = Commit(change.rows.rows.upserts, 0, 0, state.snapshot)
+            done: Commit | None = Commit(change.rows.rows.counts.upserts, 0, 0, state.snapshot)
         else:
             state = self._prepare(before)
             done = self._write(state)
@@ -227,7 +211,9 @@ class TableCommit:
         change, lake = self.change, self.lake
         properties = find_first_properties(change)
         if change.follows is not None:
-            properties |= new_fields_property(change.fields, lake.new_column_ids(change.columns))
+            properties |= new_fields_property(
+                change.evolution.fields, lake.new_column_ids(change.columns)
+            )
         _gather(change.rows.rows).createOrReplaceTempView(merge_sql.CHANGES)
         lake.create_as(self.session, change, properties)
         state = lake.find_state(self.session, change.table)
@@ -252,8 +238,8 @@ class TableCommit:
         return self._claim_fields(state)
 
     def _evolve(self, before: TargetState) -> None:
-        evolution, fields = self.change.evolution, self.change.fields
-        filled = {id_ for id_, name in fields.items() if name in evolution.filled}
+        evolution = self.change.evolution
+        filled = {id_ for id_, name in evolution.fields.items() if name in evolution.filled}
         if filled:
             # Should this merge be killed, the next one knows which columns are not filled in yet.
             self._set_properties(announce_fills(before, filled, self.change.mark))
@@ -264,7 +250,7 @@ class TableCommit:
         follows = self.change.follows
         if follows is None or follows != state.table:
             return state
-        claims = {TABLE_ID: follows} | fields_property(state, self.change.fields)
+        claims = {TABLE_ID: follows} | fields_property(state, self.change.evolution.fields)
         self._set_properties(claims, state)
         return replace(state, properties=state.properties | claims)
 
@@ -274,12 +260,15 @@ class TableCommit:
             _gather(changes.rows).createOrReplaceTempView(merge_sql.CHANGES)
             query = merge_sql.rows_to_keep({name: names.index(name) for name in state.columns})
             done = self.lake.overwrite(self.session, self.change, state, query)
-            return done and replace(done, inserted=changes.rows.upserts)
+            return done and replace(done, inserted=changes.rows.counts.upserts)
         key, rows = changes.key, changes.rows
         first, type_ = quote_identifier(key[0]), self.change.columns[key[0]]
-        filled = self.change.evolution.filled
+        filled = {
+            name: merge_sql.literal(value, self.change.columns[name])
+            for name, value in self.change.evolution.filled.items()
+        }
         is_old = key[0] not in filled
-        range_ = (condition(f"t.{first}", type_, rows.intervals) or None) if is_old else None
+        range_ = (condition(f"t.{first}", type_, rows.counts.intervals) or None) if is_old else None
         keyed = changes if isinstance(changes, KeyedRows) else None
         statement = merge_sql.merge(
             table,
@@ -293,7 +282,7 @@ class TableCommit:
         frame, filtered = rows.frame, _no_filter()
         if self._filters_target(changes, range_):
             frame = _select_rows(rows, source_column(names.index(key[0])), type_)
-            filtered = filtered_target(self.session, rows.keys)
+            filtered = filtered_target(self.session, rows.counts.keys)
         frame.createOrReplaceTempView(merge_sql.CHANGES)
         with filtered:
             return self.lake.merge(self.session, self.change, state, statement)
@@ -315,7 +304,7 @@ class TableCommit:
             and size >= max(_FILTERED_BYTES, _FILTERED_FACTOR * rows.bytes)
             # Spark would make a filter for each column of a key.
             and len(changes.key) == 1
-            and rows.keys <= FILTER_KEYS_MAX
+            and rows.counts.keys <= FILTER_KEYS_MAX
         )
         raise_partitions(self.session, EXPANSION * rows.bytes + (0 if is_filtered else size))
         return is_filtered
@@ -369,4 +358,4 @@ def _select_rows(rows: SourceRows, column: str, type_: str) -> DataFrame:
     """Return source rows as what a comparison selects; see `filtered_target`."""
     # Spark would compute a comparison of literals before it looks for one.
     kept = checkpoint(rows.frame) if rows.is_few else rows.frame
-    return kept.where(condition(column, type_, rows.intervals))
+    return kept.where(condition(column, type_, rows.counts.intervals))

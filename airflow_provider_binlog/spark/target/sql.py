@@ -11,6 +11,7 @@ from itertools import count
 from airflow_provider_binlog.names import quote_identifier
 from airflow_provider_binlog.spark.names import quote_text
 from airflow_provider_binlog.spark.plan.evolution import Evolution
+from airflow_provider_binlog.spark.staged.types import Value
 from airflow_provider_binlog.spark.target.protocol import DELETED, LACKS, held, source_column
 
 CHANGES = "binlog_changes"
@@ -18,6 +19,17 @@ CHANGES = "binlog_changes"
 
 ORPHAN = "a change of a row that the target does not have"
 """Message of a MERGE that fails on one."""
+
+
+def literal(value: Value, type_: str) -> str:
+    """Return a value of a type."""
+    if value is None:
+        return f"CAST(NULL AS {type_})"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, bytes):
+        return f"unhex({quote_text(value.hex())})"
+    return f"CAST({quote_text(str(value))} AS {type_})"
 
 
 def merge(

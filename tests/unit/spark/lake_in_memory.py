@@ -183,11 +183,6 @@ class MemoryRows:
         return sorted(found, key=lambda change: change[0])
 
 
-def evaluate(sql: str) -> Any:
-    """Return the value of an integer's literal."""
-    return int(sql.split("'")[1])
-
-
 def _read(segment: Segment, rows: SchemaRows, change: Change) -> tuple[dict[str, Any], set[str]]:
     names = {each.id: each.name for each in change.schema.fields}
     staged = dict(zip(names.values(), change.image, strict=True))
@@ -196,13 +191,11 @@ def _read(segment: Segment, rows: SchemaRows, change: Change) -> tuple[dict[str,
     for name in segment.columns:
         own = rows.names.get(name)
         if own is None:
-            initial = rows.initial.get(name)
-            row[name] = None if initial is None else evaluate(initial)
+            row[name] = rows.initial.get(name)
         elif own in has:
             row[name] = staged[own]
         elif change.type.value == "insert" and own in rows.defaults:
-            text = rows.defaults[own]
-            row[name] = evaluate(text) if "'" in text else None
+            row[name] = rows.defaults[own]
         else:
             row[name] = None
             continue

@@ -15,7 +15,7 @@ from airflow_provider_binlog.spark.merge.run import merge_into
 from airflow_provider_binlog.spark.merge.table_merge import Lake
 from airflow_provider_binlog.spark.target.state import KEY, TABLE_ID, UNSEEN, Mark
 from tests.support.memory_target import MemoryTarget
-from tests.unit.spark.lake_in_memory import MemoryRows, SnapshotInMemory, StagedInMemory, evaluate
+from tests.unit.spark.lake_in_memory import MemoryRows, SnapshotInMemory, StagedInMemory
 from tests.unit.spark.memory_files import Files
 from tests.unit.spark.random_owners import Owner, rename
 
@@ -35,7 +35,7 @@ class History:
         self.chance = random.Random(self.seed)
         self.files = Files()
         self.source = StagedInMemory(self.files)
-        self.target = MemoryTarget(evaluate, self.die)
+        self.target = MemoryTarget(self.die)
 
     def die(self) -> None:
         """Kill the merge of a table, now and then."""

@@ -110,7 +110,7 @@ def test_a_table_that_lost_a_column_is_not_copied() -> None:
 
 @pytest.fixture
 def target() -> MemoryTarget:
-    return MemoryTarget(evaluate=str)
+    return MemoryTarget()
 
 
 def load(target: MemoryTarget, lacks: str = "") -> TargetState:
@@ -124,8 +124,7 @@ def load(target: MemoryTarget, lacks: str = "") -> TargetState:
         stop="",
         columns={"id": "int", "n": "int"},
         key=("id",),
-        evolution=Evolution(),
-        fields={1: "id", 2: "n"},
+        evolution=Evolution(fields={1: "id", 2: "n"}),
         rows=rows,
         follows=ORDERS,
         lacks=lacks,

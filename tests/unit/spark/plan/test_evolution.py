@@ -10,7 +10,6 @@ from airflow_provider_binlog.errors import MergeError
 from airflow_provider_binlog.schema import Default, Field, UnknownDefault
 from airflow_provider_binlog.spark.plan.evolution import (
     Evolution,
-    Wanted,
     evolve_by_id,
     evolve_by_name,
 )
@@ -25,11 +24,9 @@ LAKE = {"id": "int", "a": "int", "b": "int"}
 FIELDS = {1: "id", 2: "a", 3: "b"}
 
 
-def wanted(fields: Iterable[Field]) -> list[Wanted]:
-    return [
-        Wanted(each, None if each.arrow_type is None else spark_type(each.arrow_type))
-        for each in fields
-    ]
+def wanted(fields: Iterable[Field]) -> dict[Field, str | None]:
+    types = {field: field.arrow_type for field in fields}
+    return {field: type_ and spark_type(type_) for field, type_ in types.items()}
 
 
 def evolve(*fields: Field, **options: Any) -> Evolution:
@@ -51,7 +48,7 @@ def test_columns_are_dropped_renamed_widened_and_added() -> None:
     assert found.renamed == {"b": "c"}
     assert found.widened == {"c": "bigint"}
     assert found.added == {"a": "int", "d": "int"}
-    assert found.filled == {"d": "CAST('7' AS int)"}
+    assert found.filled == {"d": 7}
     assert found.columns == {"id": "id", "c": "b"}
     assert found.fields == {1: "id", 3: "c", 4: "a", 5: "d"}
 
@@ -96,7 +93,7 @@ def test_a_column_that_is_not_filled_in_yet_is_filled() -> None:
     seven = column(4, "c", initial=Default("7"))
     found = evolve(column(2, "a"), column(3, "b"), seven, columns=LAKE | {"c": "int"}, unfilled={4})
 
-    assert found.filled == {"c": "CAST('7' AS int)"}
+    assert found.filled == {"c": 7}
     assert found.changes_columns
 
 

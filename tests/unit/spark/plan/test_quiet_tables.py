@@ -99,7 +99,7 @@ def test_a_table_that_is_created_again_without_a_key_waits_for_its_first_row() -
     found = segment(replaced, state=lake(ID_N))
 
     assert (found.key, list(found.columns), found.starts_empty) == (("id",), ["id", "n"], True)
-    assert not found.fields
+    assert not found.evolution.fields
     empty = replace(
         lake(ID_N),
         properties=lake(ID_N).properties | {TABLE_ID: NEW, FIELDS: "{}"},

@@ -23,7 +23,6 @@ from tests.unit.spark.lake_in_memory import (
     MemoryRows,
     SnapshotInMemory,
     StagedInMemory,
-    evaluate,
 )
 from tests.unit.spark.memory_files import Files
 from tests.unit.spark.staged_changes import INT, LONG_TEXT, TEXT
@@ -39,7 +38,7 @@ class Window:
         self.chance, self.moves, self.images = random.Random(seed), moves, images
         self.files = Files()
         self.source = StagedInMemory(self.files)
-        self.target = MemoryTarget(evaluate)
+        self.target = MemoryTarget()
         types = {"id": INT, "a": NOTE, "b": NOTE, "c": LONG_TEXT}
         self.table = self.source.create("shop", "t", types, ("id",), logged=False)
         self.table.identity.part_rows = self.chance.choice([1, 2, 1000])

@@ -75,7 +75,7 @@ def test_changes_are_replayed_from_the_manifest_on_that_low_is_in() -> None:
     assert found.segment is not None
     assert [each.first_row for each in found.segment.parts] == [0, 2010]
     assert (found.segment.mark, found.segment.reloads) == (Mark(3), True)
-    assert found.segment.fields == {1: "id", 2: "n"}
+    assert found.segment.evolution.fields == {1: "id", 2: "n"}
     assert (found.table, found.segment.start) == (ORDERS, None)
 
 
@@ -83,7 +83,7 @@ def test_a_table_that_is_not_mentioned_has_no_ids_yet() -> None:
     found = planned(manifest(2), manifest(3))
 
     assert found.segment is not None
-    assert (found.table, found.segment.fields) == (UNSEEN, {})
+    assert (found.table, found.segment.evolution.fields) == (UNSEEN, {})
     assert found.segment.columns == {"id": "int", "n": "int"}
 
 
@@ -100,7 +100,7 @@ def test_rows_from_before_a_statement_that_the_snapshot_shows_are_left_out() -> 
 
     assert found.segment is not None
     assert [each.first_row for each in found.segment.parts] == [0, 2060]
-    assert found.segment.fields == {1: "id", 2: "n", 3: "more"}
+    assert found.segment.evolution.fields == {1: "id", 2: "n", 3: "more"}
 
 
 def test_fields_are_those_that_the_columns_had_at_the_snapshot() -> None:
@@ -118,7 +118,7 @@ def test_fields_are_those_that_the_columns_had_at_the_snapshot() -> None:
     )
 
     assert found.segment is not None
-    assert found.segment.fields == {1: "id", 2: "number", 4: "added"}
+    assert found.segment.evolution.fields == {1: "id", 2: "number", 4: "added"}
     rows = found.segment.reads[0]
     assert rows.names == {"id": "id", "number": "n"}
 

@@ -1,4 +1,4 @@
-"""Defaults: values that no row image has, as SQL of their type."""
+"""Defaults: values that no row image has, and their SQL."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from pyspark.sql import functions as F  # noqa: N812  PySpark's own habit.
 from airflow_provider_binlog.errors import MergeError, ReloadNeededError
 from airflow_provider_binlog.schema import Default, Field, Schema
 from airflow_provider_binlog.spark.job.session import configure
-from airflow_provider_binlog.spark.staged.types import literal, write_defaults
+from airflow_provider_binlog.spark.staged.types import default_value, spark_type, write_defaults
+from airflow_provider_binlog.spark.target.sql import literal
 from tests.unit.spark.plans import column
 
 DEFAULTS = [
@@ -32,20 +33,20 @@ DEFAULTS = [
 
 
 @pytest.mark.parametrize(
-    ("mysql_type", "charset", "text", "sql"),
+    ("mysql_type", "charset", "text", "data"),
     [
-        ("varchar(9)", "utf8mb4", "é", "unhex('c3a9')"),
-        ("enum('ab')", "latin1", "ab", "unhex('6162')"),
-        ("varbinary(9)", None, "ab", "unhex('ab')"),
-        ("text compressed", None, "", "unhex('')"),
+        ("varchar(9)", "utf8mb4", "é", "é".encode()),
+        ("enum('ab')", "latin1", "ab", b"ab"),
+        ("varbinary(9)", None, "ab", b"\xab"),
+        ("text compressed", None, "", b""),
     ],
 )
 def test_text_that_is_staged_as_bytes_has_those_of_its_character_set(
-    mysql_type: str, charset: str | None, text: str, sql: str
+    mysql_type: str, charset: str | None, text: str, data: bytes
 ) -> None:
     field = Field(1, "t", mysql_type, "binary", nullable=True, charset=charset)
 
-    assert literal(field, Default(text)) == sql
+    assert default_value(field, Default(text)) == data
 
 
 @pytest.mark.parametrize(("charset", "text"), [("latin1", "é"), ("utf16", "a"), (None, "ab")])
@@ -53,7 +54,7 @@ def test_text_whose_bytes_are_not_known_is_refused(charset: str | None, text: st
     field = Field(1, "t", "varchar(9)", "binary", nullable=True, charset=charset)
 
     with pytest.raises(ReloadNeededError, match=f"charset={charset}"):
-        literal(field, Default(text))
+        default_value(field, Default(text))
 
 
 @pytest.mark.spark
@@ -66,9 +67,12 @@ def test_defaults_are_values_of_their_type(spark: SparkSession) -> None:
     session.conf.set("spark.sql.session.timeZone", "Asia/Kolkata")
     session.conf.set("spark.sql.parser.escapedStringLiterals", "true")
     configure(session, {}, few=True)
+    types = {field.name: spark_type(str(field.arrow_type)) for field in fields}
     values = write_defaults(Schema(1, (*fields, column(99, "unknown")), ()))
 
-    found = session.range(1).select(*(F.expr(each).alias(name) for name, each in values.items()))
+    found = session.range(1).select(
+        *(F.expr(literal(value, types[name])).alias(name) for name, value in values.items())
+    )
     texts = [
         F.hex(name) if type_ == "binary" else F.col(name).cast("string")
         for name, type_ in found.dtypes
@@ -78,10 +82,22 @@ def test_defaults_are_values_of_their_type(spark: SparkSession) -> None:
     assert list(row) == [expected for *_, expected in DEFAULTS]
 
 
-def test_an_invalid_time_is_refused() -> None:
-    at = Field(1, "at", "time", "int64", nullable=True, write_default=Default("noon"))
+def test_a_float_is_the_nearest_value_of_its_type_in_a_wider_column_too() -> None:
+    field = Field(1, "f", "float", "float", nullable=True)
 
-    with pytest.raises(MergeError, match="column=at, default=noon"):
+    assert default_value(field, Default("0.1")) == 0.10000000149011612
+
+
+@pytest.mark.parametrize(
+    ("mysql_type", "arrow_type", "text"),
+    [("time", "int64", "noon"), ("int", "int32", "7.5"), ("float", "float", "1e39")],
+)
+def test_a_default_that_is_no_value_of_its_type_is_refused(
+    mysql_type: str, arrow_type: str, text: str
+) -> None:
+    at = Field(1, "at", mysql_type, arrow_type, nullable=True, write_default=Default(text))
+
+    with pytest.raises(MergeError, match=f"column=at, type={mysql_type}, default={text}"):
         write_defaults(Schema(1, (at,), ()))
 
 
@@ -91,4 +107,4 @@ def test_a_zero_date_is_not_known() -> None:
     )
     text = Field(2, "text", "date", "string", nullable=False, write_default=Default("2026-00-00"))
 
-    assert write_defaults(Schema(1, (day, text), ())) == {"text": "CAST('2026-00-00' AS string)"}
+    assert write_defaults(Schema(1, (day, text), ())) == {"text": "2026-00-00"}

@@ -20,7 +20,6 @@ from airflow_provider_binlog.table_options import TableRules
 from tests.contract.target import TargetCases, TargetLake
 from tests.support import memory_target
 from tests.support.memory_target import MemoryTarget, SourceRow
-from tests.unit.spark.lake_in_memory import evaluate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -39,7 +38,7 @@ class MemoryLake(TargetLake):
     """Lake tables in memory."""
 
     def __init__(self) -> None:
-        self.memory = MemoryTarget(evaluate)
+        self.memory = MemoryTarget()
         super().__init__(self.memory, "shop")
 
     def make(
