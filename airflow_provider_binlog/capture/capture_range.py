@@ -68,7 +68,7 @@ def capture_range(log_range: LogRange, source: BlockStream, store: ObjectStore) 
         for logged in opened.blocks():
             for captured, columns in opened.read(logged):
                 maker.add(captured.block, columns, opened.segments)
-                opened.report(captured, parts=maker.parts, rows=maker.rows)
+                opened.report(captured, rows=maker.rows)
         return opened.finish(maker.finish(opened.tables.touched))
 
 
@@ -128,10 +128,10 @@ class OpenRange:
             columns = self._segments.read(captured, statements, self.reader.schemas.refused)
             yield captured, columns
 
-    def report(self, captured: CapturedBlock, *, parts: int, rows: int) -> None:
-        """Report the progress, now and then."""
+    def report(self, captured: CapturedBlock, *, rows: int) -> None:
+        """Report the progress."""
         at = Position(captured.block.file, captured.block.next_offset)
-        self._progress.report(at, events=self.reader.events.total(), parts=parts, rows=rows)
+        self._progress.report(at, rows=rows)
 
     def finish(self, tables: tuple[TableChanges, ...]) -> Manifest:
         """Return the manifest, once all blocks are read.

@@ -24,6 +24,7 @@ from airflow_provider_binlog.names import (
     is_exact_glob,
 )
 from airflow_provider_binlog.position import Flavor, Position, SourceIdentity
+from airflow_provider_binlog.read_progress import OnProgress, ReadProgress, ignore_progress
 from airflow_provider_binlog.schema import TableName
 from airflow_provider_binlog.schema_history.partial_schemas import TrackedSchemas
 from airflow_provider_binlog.schema_history.statements import LoggedChange, ServerTablesReader
@@ -129,7 +130,7 @@ class ExtractRequest:
         find_gtids: Finds the position in this server's log where a GTID set ends; needed if
             `issued_by` is another server.
         bytes_total: Bytes of log in the range, if known; only reported.
-        on_progress: Called every few seconds, with a line for a log.
+        on_progress: Called after each block of the log.
         on_tables: Called before a manifest is committed, with its number and the tables that the
             range's log names, captured or not. What it raises keeps the range from being staged.
         even_empty: Whether a range without transactions is staged, too, if nothing else is: one
@@ -154,7 +155,7 @@ class ExtractRequest:
     issued_by: SourceIdentity | None = None
     find_gtids: Callable[[str], Position] | None = None
     bytes_total: int | None = None
-    on_progress: Callable[[str], None] | None = None
+    on_progress: OnProgress = ignore_progress
     on_tables: Callable[[int, Collection[TableName]], None] | None = None
     even_empty: bool = False
     sub_range: str = ""
@@ -209,40 +210,27 @@ class LogRange:
     server_tables: ServerTables | None = None
 
 
-_INTERVAL_SECONDS = 5.0
-
-
 class ProgressReporter:
-    """Reports the progress of a range every few seconds."""
+    """Reports the progress of a range after each block."""
 
-    def __init__(
-        self,
-        start: Position,
-        bytes_total: int | None,
-        on_progress: Callable[[str], None] | None,
-    ) -> None:
+    def __init__(self, start: Position, bytes_total: int | None, on_progress: OnProgress) -> None:
         self._bytes_total = bytes_total
         self._on_progress = on_progress
-        self._began = self._reported = time.monotonic()
+        self._began = time.monotonic()
         self._read = 0
         self._last = start
 
-    def report(self, at: Position, *, events: int, parts: int, rows: int) -> None:
-        """Note the position that was read up to, the events read, and the parts and rows written.
-
-        The text is `binlog.000007:1048576, 12.3 MB of 80.0 MB (15 %), 900 events, 77 rows in ...`.
-        """
+    def report(self, at: Position, *, rows: int) -> None:
+        """Report the position that was read up to, and the rows captured."""
         self._read += at.offset - (self._last.offset if self._last.file == at.file else 0)
         self._last = at
-        now = time.monotonic()
-        if self._on_progress is None or now - self._reported < _INTERVAL_SECONDS:
-            return
-        self._reported = now
-        share = ""
-        if self._bytes_total:
-            percent = 100 * self._read // self._bytes_total
-            share = f" of {self._bytes_total / 1e6:.1f} MB ({percent} %)"
         self._on_progress(
-            f"{at.file}:{at.offset}, {self._read / 1e6:.1f} MB{share}, {events} events, "
-            f"{rows} rows in {parts} parts, {now - self._began:.0f} s"
+            ReadProgress(
+                done=self._read,
+                total=self._bytes_total,
+                unit="bytes",
+                rows=rows,
+                seconds=time.monotonic() - self._began,
+                at=f"{at.file}:{at.offset}",
+            )
         )

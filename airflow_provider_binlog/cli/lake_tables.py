@@ -20,6 +20,7 @@ from airflow_provider_binlog.cli.source import (
 )
 from airflow_provider_binlog.errors import CheckpointMissingError, ConfigurationError, StagingError
 from airflow_provider_binlog.names import join_table_name
+from airflow_provider_binlog.read_progress import PacedProgress
 from airflow_provider_binlog.schema import TableName
 from airflow_provider_binlog.snapshot.plan import CHUNK_BYTES, SnapshotFiles
 from airflow_provider_binlog.snapshot_manifest import SnapshotManifest, snapshot_path
@@ -138,7 +139,7 @@ def reload(arguments: argparse.Namespace) -> None:
         request,
         Connections(settings).open,
         store,
-        on_progress=lambda progress: sys.stderr.write(f"{progress}\n"),
+        on_progress=PacedProgress(lambda line: sys.stderr.write(f"{line}\n")),
     )
     sys.stdout.write(
         f"{arguments.table}: {manifest.rows} rows are staged as {manifest.id}\n"

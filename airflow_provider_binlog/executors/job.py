@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -28,6 +28,7 @@ from airflow_provider_binlog.errors import (
     SparkJobError,
 )
 from airflow_provider_binlog.manifest import Manifest, count_changes
+from airflow_provider_binlog.read_progress import OnProgress, ignore_progress
 from airflow_provider_binlog.sources.settings import Connections, ConnectionSettings, Location
 from airflow_provider_binlog.sources.state import Log
 from airflow_provider_binlog.stored_json import StoredFormat
@@ -285,7 +286,7 @@ def stage_planned(
     plan_id: str,
     number: int,
     run: str,
-    on_progress: Callable[[str], None] | None = None,
+    on_progress: OnProgress = ignore_progress,
 ) -> Manifest:
     """Stage a sub-range of a stored plan, and return its manifest.
 

@@ -40,6 +40,7 @@ from airflow_provider_binlog.operators.extract import (
     warn_of_foreign_keys,
 )
 from airflow_provider_binlog.operators.spark_engine import EngineOperator
+from airflow_provider_binlog.read_progress import PacedProgress
 from airflow_provider_binlog.sources.binlog_files import find_files
 from airflow_provider_binlog.sources.binlog_source import BinlogSource, read_source
 from airflow_provider_binlog.sources.settings import Location
@@ -155,7 +156,7 @@ class BinlogSubRangeOperator(EngineOperator):
                 plan_id=plan_id,
                 number=number,
                 run=run,
-                on_progress=partial(self.log.info, "%s: %s", source.name),
+                on_progress=PacedProgress(partial(self.log.info, "%s: %s", source.name)),
             )
         self.log.info("%s: sub-range %d: %d rows", source.name, number, manifest.rows)
         return _describe(plan_id, Outcome(number, manifest.rows, count_changes(manifest.tables)))

@@ -54,7 +54,9 @@ from airflow_provider_binlog.hooks.tasks import (
 from airflow_provider_binlog.limits import Limits, read_limits
 from airflow_provider_binlog.names import SYSTEM_DATABASES, find_unmatched
 from airflow_provider_binlog.operators.arguments import check_staged, read_globs
+from airflow_provider_binlog.operators.table_notes import describe_staged
 from airflow_provider_binlog.position import Position, SourceIdentity
+from airflow_provider_binlog.read_progress import PacedProgress
 from airflow_provider_binlog.schema import TableName, ends_by_reload
 from airflow_provider_binlog.sources.binlog_files import find_files
 from airflow_provider_binlog.sources.binlog_source import (
@@ -199,7 +201,7 @@ class RangeOperator(RendersObjects, BaseOperator):
             read_server_tables=log.read_server_tables,
             wants_defaults=log.logs_partial_images(),
             bytes_total=log.bytes_between(read_from.position, stop) if is_here else None,
-            on_progress=partial(self.log.info, "%s: %s", source.name),
+            on_progress=PacedProgress(partial(self.log.info, "%s: %s", source.name)),
             on_tables=check_globs(self.log, source.name, request.tables, log.table_names),
         )
 
@@ -289,8 +291,11 @@ def report_staged(
         for staged in manifest.tables:
             changes.update(staged.changes)
             tables[f"{staged.database}.{staged.table}"] += staged.rows
-    counts = dict(changes) or "no changes"
-    logger.info("%s: staged up to %s: %s", name, extracted.stop, counts)
+    counts = [f"{count:,} {kind}" for kind, count in changes.items()]
+    shown = f"{', '.join(counts)} in {len(tables)} tables" if counts else "no changes"
+    logger.info("%s: staged up to %s: %s", name, extracted.stop, shown)
+    for line in describe_staged(manifests):
+        logger.warning("%s: %s", name, line)
     if prepared := manifests[-1].prepared:
         logger.warning(
             "%s: %d prepared XA transactions are in doubt: until they are committed or rolled "

@@ -36,6 +36,8 @@ from airflow_provider_binlog.operators.arguments import (
     server_settings,
 )
 from airflow_provider_binlog.operators.spark_engine import EngineOperator
+from airflow_provider_binlog.operators.table_notes import count_replaced, describe_replaced
+from airflow_provider_binlog.read_progress import OnProgress, PacedProgress
 from airflow_provider_binlog.schema import TableName
 from airflow_provider_binlog.snapshot_manifest import SnapshotManifest, snapshot_path
 from airflow_provider_binlog.sources.binlog_source import (
@@ -172,14 +174,19 @@ class BinlogSnapshotOperator(SnapshotArguments, EngineOperator):
             Connections(settings).open,
             open_store(self.staging_path),
             read_plan=partial(self._read_on_spark, source, settings) if on_spark else None,
-            on_progress=partial(self.log.info, _PROGRESS, source.name, self.table),
+            on_progress=self._log_progress(source.name),
             on_wait=partial(self.log.info, _WAITS, source.name, self.table),
         )
         return self._describe(taken, source.name)
 
+    def _log_progress(self, source: str) -> OnProgress:
+        return PacedProgress(partial(self.log.info, _PROGRESS, source, self.table))
+
     def _describe(self, manifest: SnapshotManifest, source: str) -> dict[str, Any]:
         folder = f"{self.staging_path.rstrip('/')}/{source_folder(source)}"
-        self.log.info("%s: %s: %d rows", source, self.table, manifest.rows)
+        self.log.info("%s: %s: %d rows are staged", source, self.table, manifest.rows)
+        if replaced := describe_replaced({manifest.name: count_replaced(manifest.parts)}):
+            self.log.warning("%s: %s", source, replaced)
         return {
             "source": source,
             "staging_path": self.staging_path,
@@ -253,7 +260,7 @@ class BinlogSnapshotOperator(SnapshotArguments, EngineOperator):
         )
         try:
             plan = files.read_plan(id_, name, self.where or None)
-            on_progress = partial(self.log.info, _PROGRESS, source.name, self.table)
+            on_progress = self._log_progress(source.name)
             rows = read_chunks(plan, range(first, stop), reader, on_progress=on_progress)
         except (ServerChangedError, TableAlteredError) as error:
             # No retry of this task mends it: all tasks share the plan.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -83,6 +83,7 @@ class ChunkReader:
         limits: Of the parts' sizes.
         throttle: Of the load on the server.
         on_wait: Called with the reason while the server is too busy.
+        on_rows: Called with the number of rows of each block that is read.
     """
 
     connect: Connect
@@ -90,6 +91,7 @@ class ChunkReader:
     limits: Limits = field(default_factory=Limits)
     throttle: Throttle = field(default_factory=Throttle)
     on_wait: Callable[[str], None] = lambda _: None
+    on_rows: Callable[[int], object] = lambda _: None
 
 
 def describe_table(read: ConsistentRead, name: TableName, policies: Policies) -> ReadTable:
@@ -139,8 +141,11 @@ def read_chunk(plan: SnapshotPlan, number: int, reader: ChunkReader) -> ChunkRec
         parts = ChunkParts(plan, number, read.low, reader)
         results = compile_results(table.layout)
         pace = RowPace(reader.throttle.rows_per_second_max)
+        statement = _statement(plan, number, table.key, results)
         try:
-            _read_rows(read, _statement(plan, number, table.key, results), results, parts, pace)
+            for rows in _read_rows(read, statement, results, parts):
+                pace.count(rows)
+                reader.on_rows(rows)
         except (FormatError, SourceError) as error:
             # A server checks the columns before it reports that the table was altered.
             code = error.context.get("code")
@@ -178,17 +183,14 @@ def _statement(plan: SnapshotPlan, number: int, key: ChunkKey, results: ResultLa
 
 
 def _read_rows(
-    read: ConsistentRead,
-    statement: str,
-    results: ResultLayout,
-    parts: ChunkParts,
-    pace: RowPace,
-) -> None:
+    read: ConsistentRead, statement: str, results: ResultLayout, parts: ChunkParts
+) -> Iterator[int]:
+    """Stage the rows of a statement; yield how many each block has."""
     with select_rows(read.connection, statement) as rows:
         results.check_types(rows.types)
         for block in rows.blocks:
             parts.add(results.decode(block.data, block.start, block.stop))
-            pace.count(len(block))
+            yield len(block)
     parts.flush()
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -18,6 +19,7 @@ from airflow_provider_binlog.errors import (
 )
 from airflow_provider_binlog.manifest import Manifest
 from airflow_provider_binlog.position import Flavor, Position, SourceIdentity
+from airflow_provider_binlog.read_progress import OnProgress, ReadProgress, ignore_progress
 from airflow_provider_binlog.schema import TableName
 from airflow_provider_binlog.snapshot.bounds import find_bounds
 from airflow_provider_binlog.snapshot.chunk import ChunkReader, describe_table, read_chunk
@@ -50,7 +52,7 @@ def take_snapshot(
     store: ObjectStore,
     *,
     read_plan: Callable[[SnapshotPlan], object] | None = None,
-    on_progress: Callable[[str], object] = lambda _: None,
+    on_progress: OnProgress = ignore_progress,
     on_wait: Callable[[str], None] = lambda _: None,
 ) -> SnapshotManifest:
     """Read a table and stage its rows; the manifest, written last, makes them visible.
@@ -64,7 +66,7 @@ def take_snapshot(
         connect: Opens a connection.
         store: Where the files go.
         read_plan: Reads the chunks of a plan that have no record yet, in place of this process.
-        on_progress: Called after each chunk that is read here, with the number of chunks and rows.
+        on_progress: Called as rows are read here, and after each chunk.
         on_wait: Called with the reason while the server is too busy.
 
     Raises:
@@ -198,19 +200,45 @@ def read_chunks(
     numbers: Sequence[int],
     reader: ChunkReader,
     *,
-    on_progress: Callable[[str], object] = lambda _: None,
+    on_progress: OnProgress = ignore_progress,
 ) -> int:
     """Read those chunks of a plan that have no record yet; return how many rows all have.
 
     Raises:
         BinlogError: As `read_chunk`.
     """
-    rows = 0
-    for count, number in enumerate(numbers, 1):
-        record = reader.files.find_record(plan.id, number) or read_chunk(plan, number, reader)
-        rows += record.chunk.rows
-        on_progress(f"{count} of {len(numbers)} chunks, {rows} rows")
-    return rows
+    records = {number: reader.files.find_record(plan.id, number) for number in numbers}
+    missing = [number for number, record in records.items() if record is None]
+    progress = _ChunkProgress(len(missing), on_progress)
+    reader = replace(reader, on_rows=progress.add_rows)
+    for number in missing:
+        records[number] = read_chunk(plan, number, reader)
+        progress.end_chunk()
+    return sum(record.chunk.rows for record in records.values() if record is not None)
+
+
+class _ChunkProgress:
+    """Reports the progress of the chunks that one task reads."""
+
+    def __init__(self, total: int, on_progress: OnProgress) -> None:
+        self._total = total
+        self._on_progress = on_progress
+        self._began = time.monotonic()
+        self._done = self._rows = 0
+
+    def add_rows(self, rows: int) -> None:
+        self._rows += rows
+        self._report()
+
+    def end_chunk(self) -> None:
+        self._done += 1
+        self._report()
+
+    def _report(self) -> None:
+        seconds = time.monotonic() - self._began
+        self._on_progress(
+            ReadProgress(self._done, self._total, "chunks", rows=self._rows, seconds=seconds)
+        )
 
 
 def complete_snapshot(plan: SnapshotPlan, files: SnapshotFiles) -> SnapshotManifest:

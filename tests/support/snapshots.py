@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from airflow_provider_binlog.manifest import Part
+    from airflow_provider_binlog.read_progress import OnProgress, ReadProgress
     from airflow_provider_binlog.snapshot_manifest import SnapshotManifest
     from airflow_provider_binlog.staging.object_store import ObjectStore
     from tests.support.ranges import Row
@@ -107,13 +108,26 @@ def _key_of(row: Row, key: tuple[str, ...]) -> tuple[Any, ...]:
     return tuple(row[name] for name in key)
 
 
-def after_chunks(count: int, act: Callable[[], None]) -> Callable[[Any], None]:
+def after_chunks(count: int, act: Callable[[], None]) -> OnProgress:
     """Return what to call on progress, so that something happens after so many chunks, once."""
     done: list[None] = []
 
-    def on_progress(progress: Any) -> None:
-        if int(progress.split()[0]) == count and not done:
+    def on_progress(progress: ReadProgress) -> None:
+        if progress.done == count and not done:
             done.append(None)
+            act()
+
+    return on_progress
+
+
+def after_each_chunk(act: Callable[[], None]) -> OnProgress:
+    """Return what to call on progress, so that something happens after each chunk."""
+    done = 0
+
+    def on_progress(progress: ReadProgress) -> None:
+        nonlocal done
+        if progress.done > done:
+            done = progress.done
             act()
 
     return on_progress

@@ -12,7 +12,6 @@ query a server, which has other tables by then, and which files lack.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -38,6 +37,7 @@ from airflow_provider_binlog.errors import ManifestError, ObjectMissingError
 from airflow_provider_binlog.limits import Limits, limits_in_bytes
 from airflow_provider_binlog.manifest import Manifest, Prepared
 from airflow_provider_binlog.position import FIRST_OFFSET, Position, SourceIdentity
+from airflow_provider_binlog.read_progress import OnProgress, ignore_progress
 from airflow_provider_binlog.schema import TableName, TableState
 from airflow_provider_binlog.schema_history.partial_schemas import TrackedSchemas
 from airflow_provider_binlog.schema_history.statements import LoggedChange, changes_of
@@ -301,7 +301,7 @@ def plan_backlog(log_range: LogRange, source: BlockStream, *, target_bytes: int)
         cutter.begin(logged)
         for captured, _ in opened.read(logged):
             statements += captured.statements
-            opened.report(captured, parts=0, rows=0)
+            opened.report(captured, rows=0)
     manifest = opened.finish(())
     return BacklogPlan(
         source_name=request.source_name,
@@ -383,7 +383,7 @@ def stage_sub_range(
     source: BlockStream,
     store: ObjectStore,
     *,
-    on_progress: Callable[[str], None] | None = None,
+    on_progress: OnProgress = ignore_progress,
 ) -> Manifest:
     """Stage a sub-range, and return its manifest; the result of an earlier try is reused."""
     done = find_result(plan, number, store)

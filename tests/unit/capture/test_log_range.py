@@ -1,4 +1,4 @@
-"""ProgressReporter: one line that says how far a range is."""
+"""ProgressReporter: how much of a range is read, over files."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ import pytest
 
 from airflow_provider_binlog.capture.log_range import ProgressReporter
 from airflow_provider_binlog.position import Position
+from airflow_provider_binlog.read_progress import ReadProgress
 
 
-@pytest.mark.parametrize(("bytes_total", "share"), [(80_000_000, " of 80.0 MB (15 %)"), (None, "")])
-def test_a_line_says_how_far_a_range_is(
-    bytes_total: int | None, share: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clock = iter([0.0, 1.0, 6.4])
+def test_bytes_are_counted_over_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter([0.0, 1.0, 6.5])
     monkeypatch.setattr("time.monotonic", lambda: next(clock))
-    lines: list[str] = []
-    reporter = ProgressReporter(Position("binlog.000007", 4), bytes_total, lines.append)
+    seen: list[ReadProgress] = []
+    reporter = ProgressReporter(Position("binlog.000007", 1_000), 80_000, seen.append)
 
-    for offset in (1_000, 12_300_004):
-        reporter.report(Position("binlog.000007", offset), events=900, parts=2, rows=77)
+    reporter.report(Position("binlog.000007", 5_000), rows=7)
+    reporter.report(Position("binlog.000008", 300), rows=77)
 
-    assert lines == [f"binlog.000007:12300004, 12.3 MB{share}, 900 events, 77 rows in 2 parts, 6 s"]
+    assert seen == [
+        ReadProgress(4_000, 80_000, "bytes", rows=7, seconds=1.0, at="binlog.000007:5000"),
+        ReadProgress(4_300, 80_000, "bytes", rows=77, seconds=6.5, at="binlog.000008:300"),
+    ]

@@ -1,0 +1,70 @@
+"""What differs in a lake from SELECT although nothing failed, as a line for the log of a task."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+
+from airflow_provider_binlog.manifest import Manifest, Part
+from airflow_provider_binlog.names import join_table_name
+from airflow_provider_binlog.schema import TableName
+
+_SHOWN = 20
+
+
+def describe_keyless(names: Collection[TableName]) -> str:
+    """Return that tables have no key; empty if there are none."""
+    if not names:
+        return ""
+    return (
+        "no primary key, so that a lake table gets a row for each change in place of the table's "
+        f"rows, unless TableOptions(key=...) names a key: {list_tables(names)}"
+    )
+
+
+def describe_replaced(replaced: Mapping[TableName, Mapping[str, int]]) -> str:
+    """Return which values were staged as others, by table and column; empty if none were."""
+    columns = [
+        f"{join_table_name(name)}.{column} {count:,}"
+        for name, counts in sorted(replaced.items())
+        for column, count in sorted(counts.items())
+    ]
+    if not columns:
+        return ""
+    return (
+        "staged as NULL (zero dates and invalid dates) or with U+FFFD (invalid byte sequences), "
+        f"number of values by column: {_shorten(columns)}"
+    )
+
+
+def count_replaced(parts: Iterable[Part]) -> dict[str, int]:
+    """Return how many values of some parts were staged as others, by column."""
+    total: Counter[str] = Counter()
+    for part in parts:
+        total.update(part.replaced)
+    return dict(total)
+
+
+def describe_staged(manifests: Iterable[Manifest]) -> list[str]:
+    """Return lines about the tables of some manifests that differ from SELECT."""
+    keyless: set[TableName] = set()
+    replaced: dict[TableName, Counter[str]] = {}
+    for manifest in manifests:
+        for table in manifest.tables:
+            schema = table.state.schema
+            # Once: later ranges have the same schema.
+            if table.changed and not table.dropped and schema is not None and not schema.key:
+                keyless.add(table.name)
+            for counts in (table.unrepresentable, table.invalid_text):
+                replaced.setdefault(table.name, Counter()).update(counts)
+    return [line for line in (describe_keyless(keyless), describe_replaced(replaced)) if line]
+
+
+def list_tables(names: Collection[TableName]) -> str:
+    """Return tables as a text, the first ones of many."""
+    return _shorten([join_table_name(name) for name in sorted(names)])
+
+
+def _shorten(texts: list[str]) -> str:
+    more = f" and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else ""
+    return ", ".join(texts[:_SHOWN]) + more
