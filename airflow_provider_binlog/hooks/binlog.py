@@ -1,15 +1,10 @@
-"""Airflow's connections: the hook for a server with its binary log, and a spark-submit."""
+"""Airflow's connections: the hook for a server with its binary log."""
 
 from __future__ import annotations
 
-import os
-import re
-import sys
 from contextlib import closing
 from functools import cached_property
-from importlib.util import find_spec
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pymysql
 from airflow.sdk import BaseHook, Connection
@@ -86,37 +81,3 @@ def find_connection(conn_id: str, refusal: str) -> Connection:
         return BaseHook.get_connection(conn_id)
     except AirflowNotFoundException as error:
         raise ConnectionNotFoundError(refusal, conn_id=conn_id) from error
-
-
-class SubmitEnvironment(NamedTuple):
-    """The program and the variables that submit a job; for a cluster both are Airflow's own.
-
-    `spark_binary` is None for the first one on the PATH.
-    """
-
-    spark_binary: str | None
-    env_vars: dict[str, str]
-
-
-def find_environment(conn_id: str) -> SubmitEnvironment:
-    """Return what submits to a Spark connection."""
-    # The hook does not check: without a connection it submits to YARN.
-    connection = find_connection(
-        conn_id,
-        "the Spark connection does not exist, or its URI cannot be read (a master such as "
-        'local[2] takes the JSON form {"conn_type": "spark", "host": "local[2]"})',
-    )
-    if not re.match(r"local(-cluster)?(\[|$)", connection.host or ""):
-        return SubmitEnvironment(None, {})
-    # A local master: use the Spark and Python of Airflow's environment, not the first on the PATH.
-    python = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
-    return SubmitEnvironment(find_own_spark_submit(), python)
-
-
-def find_own_spark_submit() -> str | None:
-    """Return spark-submit of this environment's PySpark; None without, or if SPARK_HOME is set."""
-    spec = None if os.environ.get("SPARK_HOME") else find_spec("pyspark")
-    if spec is None or spec.origin is None:
-        return None
-    path = Path(spec.origin).parent / "bin" / "spark-submit"
-    return str(path) if path.exists() else None

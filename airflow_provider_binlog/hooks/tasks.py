@@ -187,9 +187,10 @@ def fail_unless_retryable() -> Iterator[None]:
             reason=str(error),
         ) from error
     except errors.BinlogError as error:
+        # The text says what happened and what to change: the log has it first, and one traceback.
         if error.retryable:
-            raise
+            raise error from None
         failure = AirflowFailException(f"{type(error).__name__}: {error}")
-        # The text of these says what to change; a traceback would bury it.
-        is_plain = isinstance(error, errors.ConfigurationError | errors.SourceError)
-        raise failure from (None if is_plain else error)
+        # What breaks the format may be a bug: where it was found is worth a look.
+        found = error.__traceback__ if isinstance(error, errors.FormatError) else None
+        raise failure.with_traceback(found) from None

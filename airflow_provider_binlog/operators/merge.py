@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import Context
 from airflow.sdk.definitions.xcom_arg import XComArg
+from airflow.sdk.exceptions import AirflowException
 
 from airflow_provider_binlog.errors import (
     ConfigurationError,
@@ -18,8 +21,13 @@ from airflow_provider_binlog.errors import (
     ObjectMissingError,
     UnknownMergeError,
 )
-from airflow_provider_binlog.hooks.binlog import find_environment
 from airflow_provider_binlog.hooks.object_storage import lake_location, open_store, spark_location
+from airflow_provider_binlog.hooks.spark_submit import (
+    find_environment,
+    find_reason,
+    quiet_conf,
+    silence,
+)
 from airflow_provider_binlog.hooks.tasks import (
     RendersObjects,
     fail_unless_retryable,
@@ -159,7 +167,7 @@ class BinlogMergeOperator(RendersObjects, SparkSubmitOperator):
         with fail_unless_retryable():
             source, staging_path = _read_staged(self.staged)
             check_choice(OnStale, self.on_stale, "on_stale")
-            environment = find_environment(self._conn_id)
+            environment = find_environment(self._conn_id, self._deploy_mode)
             self._spark_binary = self._spark_binary or environment.spark_binary
             self.env_vars = {**environment.env_vars, **(self.env_vars or {})}
             store, report = open_store(staging_path), report_key(source, context)
@@ -180,14 +188,17 @@ class BinlogMergeOperator(RendersObjects, SparkSubmitOperator):
             idle = find_idle_report(StoredFiles(store, source), [*arguments, *more])
             if idle is not None:
                 self.log.info("%s: nothing to merge, no Spark is started", source)
-                return self._finish(context, idle)
+                return self._finish(context, idle, [])
             report_location = f"{spark_location(staging_path).rstrip('/')}/{report}"
             self.application = str(APPLICATION)
             self.application_args = [*arguments, "--report", report_location, *more]
             with TemporaryDirectory(prefix="binlog-merge-") as folder:
                 own = str(build_py_files(folder))
                 self.py_files = f"{own},{self.py_files}" if self.py_files else own
-                return self._submit(context, store, report)
+                reported = self._submit(context, store, report)
+            # In client mode the job's own lines are in the log.
+            lines = table_lines(reported) if environment.in_cluster else []
+            return self._finish(context, reported, lines)
 
     def is_job_succeeded(self, status: str) -> bool:  # noqa: ARG002  Another class calls it.
         """Return False: a job that succeeded before this try has left something to merge.
@@ -218,8 +229,11 @@ class BinlogMergeOperator(RendersObjects, SparkSubmitOperator):
             super().execute(context)
         except Exception as failure:
             # What a hook raises depends on where the driver runs.
-            if (error := find_error(read_report(store, report))) is not None:
-                raise error from failure
+            error = find_error(read_report(store, report))
+            if error is None and isinstance(failure, AirflowException):
+                error = UnknownMergeError(f"spark-submit failed: {find_reason(failure)}")
+            if error is not None:
+                raise error from None
             raise
         reported = read_report(store, report)
         # For a hook, a driver whose pod was deleted has not failed.
@@ -232,16 +246,24 @@ class BinlogMergeOperator(RendersObjects, SparkSubmitOperator):
                 "spark.kubernetes.submission.waitAppCompletion)",
                 report=report,
             )
-        return self._finish(context, reported)
+        return reported
 
-    def _finish(self, context: Context, result: dict[str, Any]) -> dict[str, Any]:
+    def _get_hook(self) -> SparkSubmitHook:
+        given, self.conf = self.conf, quiet_conf(self.conf)
+        hook = super()._get_hook()
+        silence(hook, given)
+        return hook
+
+    def _finish(
+        self, context: Context, result: dict[str, Any], lines: Iterable[str]
+    ) -> dict[str, Any]:
         """Log a report, and pass it on; fail if tables wait for a reload, and that is to fail."""
-        for line in merged_lines(result):
+        for line in (*lines, summary_line(result)):
             self.log.info("%s", line)
-        suspended = list(suspended_lines(result))
-        for line in (*warning_lines(result), *suspended):
+        suspended, fails = list(suspended_lines(result)), self.on_stale == "fail"
+        for line in (*warning_lines(result), *(() if fails else suspended)):
             self.log.warning("%s", line)
-        if suspended and self.on_stale == "fail":
+        if suspended and fails:
             # In place of the task that does not run now.
             if "checkpoint" in self.staged:
                 move_checkpoint(self.staged, saved_by=name_run(context))
@@ -311,14 +333,29 @@ def _read_staged(staged: Any) -> tuple[str, str]:
         ) from error
 
 
-def merged_lines(report: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a line for the merge, and one for each table."""
-    yield f"{report['source']}: merged up to manifest {report['through']}"
-    for table in report.get("tables", ()):
-        counts = [f"{count} {kind}" for kind, count in table["rows"].items() if count is not None]
-        yield f"{table['table']} -> {table['target']}: {table['status']} {', '.join(counts)}"
-        if table["status"] == "merged" and table["reason"]:
-            yield f"{table['table']}: {table['reason']}"
+def table_lines(report: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a line for each table that was merged, as the job prints it."""
+    for table in report["tables"]:
+        if table["status"] == "merged":
+            rows = _count_rows([table]) or "merged"
+            yield f"{table['table']}: {rows} in {table['seconds']:.1f} s"
+
+
+def summary_line(report: Mapping[str, Any]) -> str:
+    """Return a line for the merge."""
+    merged = [table for table in report["tables"] if table["status"] == "merged"]
+    rows = _count_rows(merged)
+    what = f": {len(merged)} tables{', ' + rows if rows else ''}" if merged else ""
+    return f"{report['source']}: merged up to manifest {report['through']}{what}"
+
+
+def _count_rows(tables: Iterable[Mapping[str, Any]]) -> str:
+    """Return `3 inserted, 1 deleted rows`; empty where none were, or nobody counted."""
+    total: Counter[str] = Counter()
+    for table in tables:
+        total.update({kind: count or 0 for kind, count in table["rows"].items()})
+    counts = [f"{count:,} {kind}" for kind, count in total.items() if count]
+    return f"{', '.join(counts)} rows" if counts else ""
 
 
 def warning_lines(report: Mapping[str, Any]) -> Iterator[str]:
@@ -326,6 +363,8 @@ def warning_lines(report: Mapping[str, Any]) -> Iterator[str]:
     if globs := report.get("unmatched"):
         yield f"{report['source']}: {UNMATCHED} (globs={', '.join(globs)})"
     for table in report.get("tables", ()):
+        if table["status"] == "merged" and table["reason"]:
+            yield f"{table['table']}: {table['reason']}"
         if suspect := table.get("suspect"):
             yield f"{table['table']} is suspect: {suspect}"
         if (rows := table.get("missing_rows")) and not table["reason"]:

@@ -14,8 +14,13 @@ from airflow.sdk.exceptions import AirflowException
 
 from airflow_provider_binlog.errors import ConfigurationError, ManifestError, SparkJobError
 from airflow_provider_binlog.executors.job import ChunkWork, Job, JobReport, Outcome, SubRangeWork
-from airflow_provider_binlog.hooks.binlog import find_environment
 from airflow_provider_binlog.hooks.object_storage import locate
+from airflow_provider_binlog.hooks.spark_submit import (
+    find_environment,
+    find_reason,
+    quiet_conf,
+    silence,
+)
 from airflow_provider_binlog.hooks.tasks import RendersObjects
 from airflow_provider_binlog.sources.binlog_source import BinlogSource, Engine, check_choice
 from airflow_provider_binlog.spark.job.options import pack
@@ -92,10 +97,13 @@ class EngineOperator(RendersObjects, BaseOperator):
             try:
                 hook.submit(str(APPLICATION))
             except AirflowException as failure:
-                raise _read_report(report).find_error() or _spark_failed() from failure
+                error = _read_report(report).find_error()
+                raise (error or _spark_failed(find_reason(failure))) from None
             ended = _read_report(report)
         if (error := ended.find_error()) is not None:
             raise error
+        if not ended.outcomes:
+            raise _spark_failed("its output is in this log")
         return ended.outcomes
 
     def _hook(self, py_files: str, arguments: Sequence[Any]) -> SparkSubmitHook:
@@ -113,25 +121,29 @@ class EngineOperator(RendersObjects, BaseOperator):
                 unknown=unknown,
             )
         environment = find_environment(given["conn_id"])
+        conf = given.get("conf")
         own = {"spark_binary": environment.spark_binary}
         given["env_vars"] = {**environment.env_vars, **(given.get("env_vars") or {})}
         given["py_files"] = ",".join(filter(None, (py_files, given.get("py_files"))))
-        return SparkSubmitHook(
-            **{**own, **given},
+        hook = SparkSubmitHook(
+            **{**own, **given, "conf": quiet_conf(conf)},
             application_args=[str(argument) for argument in arguments],
             deploy_mode="client",
         )
+        silence(hook, conf)
+        return hook
 
 
 def _read_report(file: Path) -> JobReport:
+    """Return the report of an application; one without outcomes if it has not written any."""
     try:
         return JobReport.decode(file.read_bytes())
-    except (OSError, ManifestError) as error:
-        raise _spark_failed() from error
+    except (OSError, ManifestError):
+        return JobReport(())
 
 
-def _spark_failed() -> SparkJobError:
-    return SparkJobError("the Spark application ended without a report: its output is in this log")
+def _spark_failed(reason: str) -> SparkJobError:
+    return SparkJobError(f"the Spark application ended without a report: {reason}")
 
 
 def build_py_files(folder: str | Path) -> Path:

@@ -148,7 +148,6 @@ class Surroundings:
             "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
             "spark.driver.host": "127.0.0.1",
             "spark.local.dir": str(FOLDER / "spark"),
-            "spark.log.level": "WARN",
             "spark.sql.codegen.factoryMode": "NO_CODEGEN",
             "spark.sql.codegen.wholeStage": "false",
             "spark.sql.session.timeZone": "UTC",

@@ -47,7 +47,8 @@ RETRYABLE_EXIT = 75
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the merge; return the exit code.
 
-    Prints a line for each table as it is done. The last line on stdout is the report.
+    Prints a line for each table as it is done. Where the report is written to no file, what it says
+    follows, and the report itself as the last line on stdout.
     """
     try:
         options, report_uri = parse_arguments(arguments)
@@ -71,16 +72,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
             str(explained),
             explained.retryable,
         )
-    # Under spark-submit both streams come out as stdout: the report stays the last line.
-    for line in [*_warnings(report), *(f"merge failed: {line}" for line in _failures(report))]:
-        print(line, file=sys.stderr, flush=True)
-    if report_uri is not None:
+    if report_uri is None:
+        _print_report(report)
+    else:
         try:
             HadoopFileSystem(spark).write(report_uri, report.to_json().encode())
         except BinlogError as error:
+            _print_report(report)
             print(f"merge report not written: {error}", file=sys.stderr, flush=True)
             return RETRYABLE_EXIT if error.retryable else 1
-    print(report.to_json(), flush=True)
     if not report.failed:
         return 0
     return RETRYABLE_EXIT if report.may_pass else 1
@@ -97,9 +97,16 @@ def _start_spark(name: str) -> SparkSession:
     return builder.getOrCreate()
 
 
-def _print_table(report: TableReport) -> None:
+def _print_table(report: TableReport, number: int, total: int) -> None:
     """Print a line for a table as it is done."""
-    print(report.line(), flush=True)
+    print(f"{number} of {total}: {report.line()}", flush=True)
+
+
+def _print_report(report: Report) -> None:
+    # Under spark-submit both streams come out as stdout: the report stays the last line.
+    for line in [*_warnings(report), *(f"merge failed: {line}" for line in _failures(report))]:
+        print(line, file=sys.stderr, flush=True)
+    print(report.to_json(), flush=True)
 
 
 def _warnings(report: Report) -> Iterator[str]:

@@ -336,8 +336,8 @@ class TableReport:
     def line(self) -> str:
         """Return what a person wants to read as the table is done."""
         if self.error is not None:
-            return f"{self.table}: failed after {self.seconds:.1f} s: {self.error}"
-        counts = [f"{count:,} {kind}" for kind, count in self.rows.items() if count is not None]
+            return f"{self.table}: failed after {self.seconds:.1f} s"
+        counts = [f"{count:,} {kind}" for kind, count in self.rows.items() if count]
         rows = f"{', '.join(counts)} rows" if counts else self.status
         version = "" if self.version is None else f", version {self.version}"
         missing = ""

@@ -135,7 +135,7 @@ def job_settings() -> dict[str, str]:
     return _CHEAP | {
         # Small tables do not wait for the tasks of a large one.
         "spark.scheduler.mode": "FAIR",
-        "spark.log.level": "WARN",
+        "spark.log.level": "ERROR",
         "spark.ui.showConsoleProgress": "false",
     }
 
@@ -143,7 +143,9 @@ def job_settings() -> dict[str, str]:
 def configure(session: SparkSession, settings: Mapping[str, str], *, few: bool) -> None:
     """Prepare a session of the merge; `few` is whether few rows are read, and few are there."""
     for name, value in (_PINNED | dict(settings) | (_FEW if few else _MANY)).items():
-        session.conf.set(name, value)
+        # Spark warns of each deprecated one that is set, whatever its value is.
+        if session.conf.get(name, None) != value:
+            session.conf.set(name, value)
     for name, value in _CHEAP.items():
         if session.conf.get(name, None) is None:
             session.conf.set(name, value)

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
+from itertools import count
 from typing import Any, TypeVar
 
 from pyspark.sql import SparkSession
@@ -61,6 +62,9 @@ from airflow_provider_binlog.spark.target.spark_target import LakeFormat, Source
 from airflow_provider_binlog.spark.target.state import PROPERTY, Hold, hold_property
 from airflow_provider_binlog.staging.paths import list_manifests, read_manifests
 
+Finished = Callable[[TableReport, int, int], object]
+"""Takes the report of a table, its number among those that are done, and how many there are."""
+
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 
@@ -74,7 +78,7 @@ class MergeRun:
     options: MergeOptions
     start: MergeStart
     staged: StagedLog
-    finished: Callable[[TableReport], object]
+    finished: Finished
     began: str
 
     def in_threads(self, items: Sequence[_T], work: Callable[[_T], _R]) -> list[_R]:
@@ -87,11 +91,11 @@ def merge_all(
     spark: SparkSession,
     options: MergeOptions,
     *,
-    finished: Callable[[TableReport], object] = lambda _: None,
+    finished: Finished = lambda *_: None,
 ) -> Report:
     """Merge what is new into every table.
 
-    Calls `finished` with the report of each table as it is done, by the thread that did it.
+    Calls `finished` as each table is done, by the thread that did it.
 
     Raises:
         ConfigurationError: Spark lacks the classes of the format, or the catalog; no table was
@@ -107,7 +111,7 @@ def merge_into(
     files: SourceFiles,
     options: MergeOptions,
     *,
-    finished: Callable[[TableReport], object] = lambda _: None,
+    finished: Finished = lambda *_: None,
 ) -> Report:
     """Merge as `merge_all`, into a lake that is opened if there is anything to do."""
     started = time.monotonic()
@@ -176,7 +180,13 @@ def _merge_tables(run: MergeRun) -> tuple[list[LakeTable], RunningMerge | None]:
         note = note_start(run.files, run.start.folder, (table.name for table in work))
         # The longest first: the others fit beside it.
         work.sort(key=lambda table: table.bytes, reverse=True)
-        run.in_threads(work, partial(_merge, run, log, sizes, note))
+        done, total = count(1), len(work)
+
+        def merge(table: LakeTable) -> None:
+            _merge(run, log, sizes, note, table)
+            run.finished(table, next(done), total)
+
+        run.in_threads(work, merge)
     check_named(tables, run.staged)
     return tables, note
 
@@ -346,7 +356,6 @@ def _merge(
     except Exception as error:  # noqa: BLE001  It is reported, and fails the job at its end.
         table.fail(error)
     table.seconds = round(time.monotonic() - begun, 3)
-    run.finished(table)
 
 
 def _advance(run: MergeRun, tables: Iterable[LakeTable]) -> Progress:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import traceback
+from pathlib import Path
+
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
@@ -143,11 +146,30 @@ def test_another_error_fails_the_task_without_a_retry() -> None:
     assert caught.value.__suppress_context__
 
 
-def test_the_cause_of_an_error_that_its_text_does_not_explain_is_kept() -> None:
-    with pytest.raises(AirflowFailException) as caught, fail_unless_retryable():
+def test_where_damage_was_found_is_shown() -> None:
+    def read() -> None:
         raise FormatError("damaged")
 
-    assert isinstance(caught.value.__cause__, FormatError)
+    with pytest.raises(AirflowFailException) as caught, fail_unless_retryable():
+        read()
+
+    assert caught.traceback[-1].name == "read"
+
+
+@pytest.mark.parametrize("kind", [ConnectionLostError, PositionPurgedError, FormatError])
+def test_a_log_has_one_traceback_with_the_message_first(kind: type[BinlogError]) -> None:
+    def fail() -> None:
+        try:
+            Path("/no/such/file").read_bytes()
+        except OSError as error:
+            raise kind("it failed") from error
+
+    with pytest.raises((BinlogError, AirflowFailException)) as caught, fail_unless_retryable():
+        fail()
+
+    text = "".join(traceback.format_exception(caught.value))
+    assert text.count("Traceback") == 1
+    assert text.splitlines()[-1].endswith("it failed")
 
 
 def test_other_errors_pass() -> None:

@@ -18,7 +18,7 @@ from airflow_provider_binlog.errors import (
     ConnectionNotFoundError,
     UnknownMergeError,
 )
-from airflow_provider_binlog.hooks.binlog import find_own_spark_submit
+from airflow_provider_binlog.hooks.spark_submit import find_own_spark_submit
 from airflow_provider_binlog.operators import extract
 from airflow_provider_binlog.operators import merge as module
 from airflow_provider_binlog.operators.extract import BinlogCheckpointOperator
@@ -286,7 +286,7 @@ def test_what_an_earlier_try_reported_is_not_why_this_one_fails(
 
     monkeypatch.setattr(SparkSubmitOperator, "execute", fail)
 
-    with pytest.raises(AirflowException, match="killed"):
+    with pytest.raises(UnknownMergeError, match="spark-submit failed: killed"):
         merge().execute(a_context(instance))
 
 

@@ -45,13 +45,14 @@ def test_arguments() -> None:
 
 def test_a_table_is_one_line() -> None:
     done = TableReport("shop.t", "`t`", is_merged=True, seconds=1.25, version=7)
-    done.rows = {"inserted": 1200, "updated": 3, "deleted": None}
+    done.rows = {"inserted": 1200, "updated": 3, "deleted": 0, "moved": None}
 
     assert done.line() == "shop.t: 1,200 inserted, 3 updated rows in 1.2 s, version 7"
     done.missing_rows = 4
     assert done.line().endswith(", 4 rows that were updated or deleted were not there")
     assert TableReport("shop.t", "`t`").line() == "shop.t: current in 0.0 s"
-    assert table("no").line() == "shop.t: failed after 0.0 s: no"
+    # Its error follows in that of the job.
+    assert table("no").line() == "shop.t: failed after 0.0 s"
 
 
 @pytest.mark.parametrize(
