@@ -96,7 +96,7 @@ def _snapshot_chunk(data: bytes) -> None:
 
 def _progress(data: bytes) -> None:
     files = Files()
-    files.write("lake/progress.json", data)
+    files.write(f"lake/{_ID}.json", with_digest(data))
     found = load_progress(files, "lake")
     if found is None:
         return
@@ -106,8 +106,8 @@ def _progress(data: bytes) -> None:
         found.first_needed(name, Mark(3))
         found.captures(name)
     again = Files()
-    save_progress(again, "lake", found, loaded=None, merged=())
-    if load_progress(again, "lake") != found:
+    saved = save_progress(again, "lake", found, loaded=None, merged=())
+    if load_progress(again, "lake") != saved:
         raise Wrong("a progress that does not survive being written")
 
 
@@ -161,8 +161,8 @@ def _chunks() -> list[bytes]:
 
 def _progresses() -> list[bytes]:
     files = Files()
-    save_progress(files, "lake", PROGRESS, loaded=None, merged=())
-    return list(files.data.values())
+    saved = save_progress(files, "lake", PROGRESS, loaded=None, merged=())
+    return [data.replace(saved.id.encode(), _ID.encode()) for data in files.data.values()]
 
 
 def _merges() -> list[bytes]:

@@ -359,6 +359,7 @@ class Report:
         stop: Up to where in the log the lake is merged; None before the first manifest.
         versions: By live table, the version of its lake table that has the log up to there, and
             nothing after it: together they are one state of the source.
+        published: Id of the publish record that says so; empty before the first one.
     """
 
     source: str
@@ -370,6 +371,7 @@ class Report:
     unmatched: Sequence[str] = ()
     stop: Position | None = None
     versions: Mapping[str, int] = field(default_factory=dict)
+    published: str = ""
 
     @property
     def failed(self) -> bool:
@@ -402,6 +404,7 @@ class Report:
             "unmatched": list(self.unmatched),
             "stop": None if self.stop is None else self.stop.to_json(),
             "versions": dict(self.versions),
+            "published": self.published,
             "tables": [table.to_json() for table in self.tables],
         }
         return json.dumps(value, ensure_ascii=False)

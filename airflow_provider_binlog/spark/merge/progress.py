@@ -1,26 +1,36 @@
 """What is known at the start of a merge: the progress of its lake, what is staged, and who merges.
 
-The progress is a file beside the manifests, a cache that may be deleted; the truth is each lake
-table's own applied mark. A merge that runs, or was killed, has a note: it may still commit fewer
-manifests than a later merge did (Iceberg lets an INSERT pass that was planned before), and until a
-merge has read that table again, the table has rows of the past.
+Every merge publishes the progress in a record of its own beside the manifests, which is never
+rewritten: readers take the versions in it as one state of the source, the next merge continues from
+the newest. That is a cache; the truth is each lake table's own applied mark. A merge that runs, or
+was killed, has a note: it may still commit fewer manifests than a later merge did (Iceberg lets an
+INSERT pass that was planned before), and until a merge has read that table again, the table has
+rows of the past.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
+import secrets
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 
-from airflow_provider_binlog.errors import MALFORMED, ManifestError, TargetConflictError
+from airflow_provider_binlog.errors import (
+    MALFORMED,
+    ManifestError,
+    TargetConflictError,
+    error_context,
+)
 from airflow_provider_binlog.manifest import End, Manifest, check_follows
 from airflow_provider_binlog.names import join_table_name, split_table_name
 from airflow_provider_binlog.position import Position, SourceIdentity
 from airflow_provider_binlog.schema import TableName
-from airflow_provider_binlog.snapshot_manifest import digest_in, table_digest
+from airflow_provider_binlog.snapshot_manifest import digest_in, planned_at, table_digest
 from airflow_provider_binlog.spark.job.options import MergeOptions, Report, TableChoice, TableReport
 from airflow_provider_binlog.spark.names import target_name
 from airflow_provider_binlog.spark.plan.table_log import Globs, extend_globs
@@ -33,7 +43,8 @@ from airflow_provider_binlog.table_options import TableRules
 PROGRESS = "_merged"
 """The folder of a source's notes on lakes; no database's folder begins with an underscore."""
 
-_STORED = StoredFormat("airflow-provider-binlog/merged", 4, "a progress")
+_STORED = StoredFormat("airflow-provider-binlog/published", 1, "a publish record")
+_RECORD = re.compile(r"(\d{8}T\d{6}\.\d{6}Z-[0-9a-f]{12})\.json", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -48,6 +59,8 @@ class TableProgress:
         version: Delta's version of the lake table, or the id of Iceberg's snapshot, with what the
             mark says; None if that is not known.
         foreign_write: The commit of others that makes its rows suspect; None if there is none.
+        target: The lake table, as SQL names it; empty if no merge has read it.
+        chosen: Whether a merge into the lake has included it: others are staged for other lakes.
     """
 
     mark: Mark = field(default=NOTHING, metadata=LEFT_OUT)
@@ -57,6 +70,8 @@ class TableProgress:
     loaded: str = field(default="", metadata=LEFT_OUT)
     version: int | None = field(default=None, metadata=LEFT_OUT)
     foreign_write: ForeignWrite | None = field(default=None, metadata=LEFT_OUT)
+    target: str = field(default="", metadata=LEFT_OUT)
+    chosen: bool = field(default=False, metadata=LEFT_OUT)
 
 
 @dataclass(frozen=True)
@@ -70,6 +85,7 @@ class Progress:
             others were promoted.
         snapshots: Ids of the snapshots that are loaded, or were overtaken.
         lake: Format, place and names of the lake, for people.
+        id: That of the record that says so; empty if it is not published yet.
     """
 
     since: int = 1
@@ -79,6 +95,7 @@ class Progress:
     tables: Mapping[TableName, TableProgress] = field(default_factory=dict)
     snapshots: frozenset[str] = frozenset()
     lake: str = ""
+    id: str = ""
 
     @property
     def through(self) -> int:
@@ -128,10 +145,10 @@ class Progress:
         return None if self.end is None else self.end.stop
 
     @property
-    def versions(self) -> dict[str, int]:
+    def versions(self) -> dict[TableName, int]:
         """Return, by live table, which version has the log up to here, and nothing else."""
         return {
-            ".".join(name): each.version
+            name: each.version
             for name, each in sorted(self.tables.items())
             if each.version is not None
             and each.hold is None
@@ -168,9 +185,15 @@ class Progress:
             one, two = (each.tables.get(name, TableProgress()) for each in (newer, older))
             if one != two and (name in merged or newer is self):
                 first = min(one.first or newer.through + 1, two.first or older.through + 1)
-                mark, loaded = max(one.mark, two.mark), max(one.loaded, two.loaded)
                 tables[name] = replace(
-                    one, mark=mark, first=first, pending=True, loaded=loaded, version=None
+                    one,
+                    mark=max(one.mark, two.mark),
+                    first=first,
+                    pending=True,
+                    loaded=max(one.loaded, two.loaded),
+                    version=None,
+                    target=one.target or two.target,
+                    chosen=one.chosen or two.chosen,
                 )
         return replace(newer, tables=tables, snapshots=self.snapshots | stored.snapshots)
 
@@ -190,17 +213,53 @@ def progress_folder(format_: str, lake: str, options: TableRules) -> str:
     return f"{PROGRESS}/{hashlib.sha256(text.encode()).hexdigest()[:32]}"
 
 
-def load_progress(files: ReadFiles, folder: str) -> Progress | None:
-    """Return what `save_progress` saved; None if it saved nothing, or if that is unreadable.
+def record_ids(files: ReadFiles, folder: str) -> list[str]:
+    """Return the ids of the records of a lake, the newest last."""
+    names = map(_RECORD.fullmatch, files.list(folder))
+    return sorted(name[1] for name in names if name is not None)
 
-    Every manifest is then read again. A store without atomic writes shows a cut file while another
-    merge writes it, and for good if that one is killed.
+
+def published_at(record_id: str) -> datetime:
+    """Return when a record was published, by its id."""
+    return planned_at(record_id)
+
+
+def read_record(files: ReadFiles, folder: str, record_id: str) -> Progress:
+    """Return what a merge published.
+
+    Raises:
+        ManifestError: There is no such record, or it is unreadable.
     """
-    data = files.read(_path(folder))
-    try:
-        return None if data is None else _STORED.decode(_Stored, data).progress()
-    except ManifestError:
-        return None
+    path = _path(folder, record_id)
+    data = files.read(path)
+    if data is None:
+        raise ManifestError("there is no such publish record", record=files.locate(path))
+    with error_context(record=files.locate(path)):
+        progress = _STORED.decode(_Stored, data).progress()
+        if progress.id != record_id:
+            raise ManifestError("a publish record under another's name", holds=progress.id)
+    return progress
+
+
+def read_records(files: ReadFiles, folder: str) -> Iterator[Progress]:
+    """Yield what merges published of a lake, the newest first, without what is unreadable.
+
+    A store without atomic writes shows a cut file while a merge writes it, and for good if that
+    merge is killed.
+    """
+    for record_id in reversed(record_ids(files, folder)):
+        try:
+            yield read_record(files, folder, record_id)
+        except ManifestError:
+            continue
+
+
+def load_progress(files: ReadFiles, folder: str) -> Progress | None:
+    """Return what was last published of a lake; None if nothing was, or all of it is unreadable.
+
+    Then every manifest is read again.
+    """
+    return next(read_records(files, folder), None)
 
 
 def save_progress(
@@ -210,25 +269,37 @@ def save_progress(
     *,
     loaded: Progress | None,
     merged: Collection[TableName],
-) -> None:
-    """Store the progress of a lake, after a merge of some tables.
+    now: datetime | None = None,
+) -> Progress:
+    """Publish the progress of a lake, after a merge of some tables, and return it with its id.
 
-    What was stored when the merge began is `loaded`; what another one stored since is kept.
+    What was published when the merge began is `loaded`; what another one published since is kept.
     """
     stored = load_progress(files, folder)
     if stored is not None and stored != loaded:
         progress = progress.combine(stored, merged=merged)
-    files.write(_path(folder), _STORED.encode(_Stored.of(progress)))
+    progress = replace(progress, id=_new_id(files, folder, now or datetime.now(UTC)))
+    files.write(_path(folder, progress.id), _STORED.encode(_Stored.of(progress)))
+    return progress
 
 
-def _path(folder: str) -> str:
-    return f"{folder}/progress.json"
+def _new_id(files: ReadFiles, folder: str, now: datetime) -> str:
+    """Return an id greater than those of all records, also if another driver's clock was ahead."""
+    for newest in record_ids(files, folder)[-1:]:
+        now = max(now, published_at(newest) + timedelta(microseconds=1))
+    # Two merges may publish at the same time.
+    return f"{now.astimezone(UTC):%Y%m%dT%H%M%S.%fZ}-{secrets.token_hex(6)}"
+
+
+def _path(folder: str, record_id: str) -> str:
+    return f"{folder}/{record_id}.json"
 
 
 @dataclass(frozen=True)
 class _Stored:
-    """A progress as it is stored; the tables by `database.table`."""
+    """A record as it is stored; the tables by `database.table`."""
 
+    id: str
     since: int
     through: int
     sources: tuple[SourceIdentity, ...]
@@ -242,6 +313,7 @@ class _Stored:
     def of(cls, progress: Progress) -> _Stored:
         tables = sorted(progress.tables.items())
         return cls(
+            progress.id,
             progress.since,
             progress.through,
             progress.servers,
@@ -254,7 +326,7 @@ class _Stored:
 
     def progress(self) -> Progress:
         if self.stop is not None and not self.sources:
-            raise ManifestError("a progress of no server")
+            raise ManifestError("a publish record of no server")
         stop = self.stop
         return Progress(
             since=self.since,
@@ -264,6 +336,7 @@ class _Stored:
             tables={split_table_name(name): table for name, table in self.tables.items()},
             snapshots=frozenset(self.snapshots),
             lake=self.lake,
+            id=self.id,
         )
 
 
@@ -332,7 +405,7 @@ class MergeStart:
 
     Attributes:
         folder: The folder of the progress.
-        loaded: The progress that is stored; None if there is none.
+        loaded: The progress that was last published; None if none was.
         before: That, or the one to begin with.
         running: The merges that run or were killed.
         present: The manifests that there are.
@@ -375,7 +448,8 @@ class MergeStart:
             seconds,
             unmatched=self.find_unmatched(self.staged, self.before.excluded),
             stop=self.before.stop,
-            versions=self.before.versions,
+            versions={".".join(name): each for name, each in self.before.versions.items()},
+            published=self.before.id,
         )
 
     def find_unmatched(self, staged: Collection[TableName], excluded: Collection[str]) -> list[str]:

@@ -112,6 +112,7 @@ def merge_into(
     options: MergeOptions,
     *,
     finished: Finished = lambda *_: None,
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> Report:
     """Merge as `merge_all`, into a lake that is opened if there is anything to do."""
     started = time.monotonic()
@@ -120,7 +121,7 @@ def merge_into(
         return start.idle_report(time.monotonic() - started)
 
     before, through = start.before, start.through
-    began = datetime.now(UTC).isoformat(timespec="seconds")
+    began = clock().isoformat(timespec="seconds")
     lake = open_target()
     manifests = read_manifests(files, range(before.through + 1, through + 1))
     check_contiguous(manifests)
@@ -131,7 +132,9 @@ def merge_into(
     tables, note = _merge_tables(run)
     progress = _advance(run, tables)
     names = {table.name for table in tables}
-    save_progress(files, start.folder, progress, loaded=start.loaded, merged=names)
+    progress = save_progress(
+        files, start.folder, progress, loaded=start.loaded, merged=names, now=clock()
+    )
     if note is not None:
         files.delete(note.path)
     # The notes of merges that cannot commit any more, now that their tables were read.
@@ -147,7 +150,8 @@ def merge_into(
         time.monotonic() - started,
         unmatched=start.find_unmatched(named, progress.excluded),
         stop=progress.stop,
-        versions=progress.versions,
+        versions={".".join(name): each for name, each in progress.versions.items()},
+        published=progress.id,
     )
 
 
@@ -367,7 +371,8 @@ def _advance(run: MergeRun, tables: Iterable[LakeTable]) -> Progress:
         first = before.first or newest.holdings(name)[0].sequence
         known[name] = replace(before, first=first, pending=True)
     for table in tables:
-        known[table.name] = table.progress(known.get(table.name, TableProgress()))
+        progress = table.progress(known.get(table.name, TableProgress()))
+        known[table.name] = replace(progress, target=table.target, chosen=True)
     done = {table.processed_snapshot for table in tables if table.processed_snapshot is not None}
     there = {*run.start.snapshots.ids()}
     return replace(now, tables=known, snapshots=frozenset((now.snapshots | done) & there))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -16,6 +17,10 @@ from airflow_provider_binlog.spark.merge.progress import (
     TableProgress,
     load_progress,
     progress_folder,
+    published_at,
+    read_record,
+    read_records,
+    record_ids,
     save_progress,
 )
 from airflow_provider_binlog.spark.plan.table_log import Globs, TableLog
@@ -32,6 +37,7 @@ if TYPE_CHECKING:
 
 BEFORE = replace(IDENTITY, server="before")
 AFTER = replace(IDENTITY, server="after")
+ID = "20261122T091800.250000Z-1f0b6c2ad0e4"
 STALE = Hold("stale", "converted", "log.000001:4")
 PROGRESS = Progress(
     end=End(7, IDENTITY, Position(LOG, 8000, "u:1-8")),
@@ -46,30 +52,57 @@ PROGRESS = Progress(
 )
 
 
-def test_what_was_saved_is_loaded() -> None:
-    files = Files()
-    save_progress(files, "x", PROGRESS, loaded=None, merged=())
+def save(files: Files, progress: Progress, **more: Any) -> Progress:
+    return save_progress(files, "x", progress, **{"loaded": None, "merged": (), **more})
 
-    assert load_progress(files, "x") == PROGRESS
+
+def test_what_was_published_last_is_loaded() -> None:
+    files = Files()
+    first = save(files, replace(PROGRESS, tables={}))
+    last = save(files, PROGRESS, loaded=first)
+
+    assert load_progress(files, "x") == last == replace(PROGRESS, id=last.id)
+    assert [*read_records(files, "x")] == [last, first]
+    assert read_record(files, "x", first.id) == first
     assert load_progress(files, "y") is None
 
 
-def test_a_file_that_was_cut_is_as_good_as_none() -> None:
+def test_a_record_follows_all_others_whatever_the_clock_says() -> None:
+    files, now = Files(), datetime(2026, 11, 22, tzinfo=UTC)
+    ids = [save(files, PROGRESS, now=now - timedelta(hours=n)).id for n in range(3)]
+
+    assert record_ids(files, "x") == ids
+    assert published_at(ids[2]) == now + timedelta(microseconds=2)
+
+
+def test_a_record_that_was_cut_leaves_the_one_before_it() -> None:
     files = Files()
-    save_progress(files, "x", PROGRESS, loaded=None, merged=())
-    whole = files.read("x/progress.json") or b""
+    before = save(files, PROGRESS)
+    last = save(files, PROGRESS, loaded=before)
+    path = f"x/{last.id}.json"
+    whole = files.data[path]
 
     for size in range(len(whole)):
-        files.write("x/progress.json", whole[:size])
-        assert load_progress(files, "x") is None
+        files.write(path, whole[:size])
+        assert load_progress(files, "x") == before
 
 
 @pytest.mark.parametrize("data", [b"[]", b"{}", b'{"format": "x", "version": 1}', b"\xff"])
 def test_another_file_is_as_good_as_none(data: bytes) -> None:
     files = Files()
-    files.write("x/progress.json", data)
+    files.write(f"x/{ID}.json", data)
 
     assert load_progress(files, "x") is None
+    with pytest.raises(ManifestError, match=ID):
+        read_record(files, "x", ID)
+
+
+def test_a_record_under_the_name_of_another_is_none() -> None:
+    files = Files()
+    files.write(f"x/{ID}.json", files.data[f"x/{save(files, PROGRESS).id}.json"])
+
+    with pytest.raises(ManifestError, match="another's name"):
+        read_record(files, "x", ID)
 
 
 @pytest.mark.parametrize(
@@ -152,9 +185,9 @@ def test_of_merges_side_by_side_the_safe_claims_are_kept() -> None:
     end = End(5, IDENTITY, Position(LOG, 6000))
     lagging = Progress(end=end, tables={NAME: waiting, other: waiting})
     files = Files()
-    save_progress(files, "x", ahead, loaded=None, merged=())
+    save(files, ahead)
 
-    save_progress(files, "x", lagging, loaded=loaded, merged=[NAME])
+    save(files, lagging, loaded=loaded, merged=[NAME])
     found = load_progress(files, "x")
 
     assert found is not None
