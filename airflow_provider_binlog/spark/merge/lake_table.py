@@ -6,11 +6,11 @@ shows that it was created or truncated: from there on the log has every row.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from airflow_provider_binlog.errors import ManifestError, MergeError, ReloadNeededError
+from airflow_provider_binlog.errors import MergeError, ReloadNeededError
 from airflow_provider_binlog.manifest import Manifest, Part
 from airflow_provider_binlog.schema import CreateTable, RenameTable, TableName
 from airflow_provider_binlog.spark.job.failures import explain
@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     pass
 
 
+REMOVED = "a manifest that it needs is not staged any more"
+"""What the reason of such a hold begins with. It is no reason once the manifest is back."""
+
 TO_ADOPT = "it is to be adopted, and a snapshot has to replace its rows: take one of its table"
 """Why a table is held whose lake table someone else made, and that has no snapshot yet."""
 
@@ -47,22 +50,41 @@ class StagedLog:
     """The manifests of a source in one merge: each is read once, however many tables need it.
 
     The `newest` follow those of the progress before the merge. Numbers of those that there are:
-    `present`.
+    `present`. What earlier merges of the lake published, the newest first: `read_records`.
     """
 
     def __init__(
-        self, files: ReadFiles, newest: TableLog, before: Progress, present: set[int]
+        self,
+        files: ReadFiles,
+        newest: TableLog,
+        before: Progress,
+        present: set[int],
+        read_records: Callable[[], Iterable[Progress]] = tuple,
     ) -> None:
         self.newest, self.before, self.present = newest, before, present
         self.now = before.read(newest.manifests)
+        self._read_records = read_records
         self._files = files
         self._manifests: dict[int, Manifest] = {}
         self._logs: dict[int, TableLog] = {}
 
-    @property
-    def folder(self) -> str:
-        """Where they are, for people."""
-        return self._files.locate("manifests")
+    def first_needed(self, name: TableName, applied: Mark) -> int:
+        """Return the number of the first manifest that may hold something for a lake table.
+
+        Of one that was restored, a merge knew that when the table had this mark.
+        """
+        known = self.before.tables.get(name)
+        if known is not None and applied < known.mark:
+            for record in self._read_records():
+                then = record.tables.get(name)
+                if then is not None and then.mark == applied:
+                    return record.first_needed(name, applied)
+        return self.before.first_needed(name, applied)
+
+    def find_removed(self, first: int) -> int | None:
+        """Return the first manifest from a number on that is not there; None if all are."""
+        older = range(first, self.before.through + 1)
+        return next((number for number in older if number not in self.present), None)
 
     def since(self, first: int) -> TableLog:
         """Return the log from a manifest on.
@@ -256,8 +278,12 @@ def cover(table: LakeTable, staged: StagedLog, *, initial_load: str) -> None:
     Raises:
         MergeError: It has rows from before the staged log, and `initial_load` is `fail`.
     """
-    table.first_needed = staged.before.first_needed(table.name, table.applied)
+    table.first_needed = staged.first_needed(table.name, table.applied)
     covered = _find_first(table, staged, initial_load)
+    removed = staged.find_removed(covered) if isinstance(covered, int) else None
+    if removed is not None:
+        restart = _find_restart(table, staged, staged.before.tables.get(table.name))
+        covered = restart or Hold("loading", f"{REMOVED}: reload it (manifest={removed})")
     if isinstance(covered, int):
         table.first_needed = covered
         return
@@ -271,7 +297,7 @@ def cover(table: LakeTable, staged: StagedLog, *, initial_load: str) -> None:
 def _find_first(table: LakeTable, staged: StagedLog, initial_load: str) -> int | Hold:
     """Return the first manifest that a table needs, or why it is not merged."""
     state, known = table.state, staged.before.tables.get(table.name)
-    hold = None if state is None else state.hold or table.stale_write
+    hold = None if state is None else _effective(state.hold) or table.stale_write
     if state is not None and hold is not None:
         restart = _find_restart(table, staged, known) if state.unknown is None else None
         return hold if restart is None else restart
@@ -293,6 +319,11 @@ def _find_first(table: LakeTable, staged: StagedLog, initial_load: str) -> int |
     return _find_first_of_new(table, staged, known, initial_load)
 
 
+def _effective(hold: Hold | None) -> Hold | None:
+    """Return a hold; None for one that `cover` decides about again."""
+    return None if hold is not None and hold.reason.startswith(REMOVED) else hold
+
+
 def _find_restart(table: LakeTable, staged: StagedLog, known: TableProgress | None) -> int | None:
     """Return the manifest from which on a held table is merged again; None if from none."""
     restart = staged.newest.find_restart(table.name)
@@ -301,8 +332,9 @@ def _find_restart(table: LakeTable, staged: StagedLog, known: TableProgress | No
     if restart is None and known is not None and known.pending and known.hold is None:
         # It was so in a merge that failed.
         restart = known.first
-    is_whole = restart is not None and staged.find_gap(table.name, restart) is None
-    return restart if is_whole else None
+    if restart is None or staged.find_removed(restart) is not None:
+        return None
+    return restart if staged.find_gap(table.name, restart) is None else None
 
 
 def _find_first_of_new(
@@ -310,7 +342,7 @@ def _find_first_of_new(
 ) -> int | Hold:
     """Return what `_find_first` does of a table without rows in the lake."""
     holdings = staged.newest.holdings(table.name)
-    hold = None if known is None else known.hold
+    hold = None if known is None else _effective(known.hold)
     if not holdings:
         if hold == WITHOUT_BEGINNING:
             # The author may have decided otherwise since.
@@ -350,17 +382,6 @@ def _uncaptured(manifest: int) -> Hold:
         f"manifest {manifest} was captured without the table, so that changes of it are not "
         "staged: reload it",
     )
-
-
-def check_manifests(table: LakeTable, staged: StagedLog) -> None:
-    """Refuse to merge a table that needs a manifest which does not exist any more."""
-    for number in range(table.first_needed, staged.before.through + 1):
-        if number not in staged.present:
-            raise ManifestError(
-                "a manifest is missing that the lake table needs: put it back, or reload the table",
-                manifest=f"{staged.folder}/{number:016d}.json",
-                applied=table.applied,
-            )
 
 
 def wait_for_snapshot(table: LakeTable, staged: StagedLog) -> None:

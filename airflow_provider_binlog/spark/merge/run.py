@@ -26,7 +26,6 @@ from airflow_provider_binlog.spark.merge.lake_table import (
     TO_ADOPT,
     LakeTable,
     StagedLog,
-    check_manifests,
     check_named,
     cover,
     find_foreign_write,
@@ -39,6 +38,7 @@ from airflow_provider_binlog.spark.merge.progress import (
     RunningMerge,
     TableProgress,
     note_start,
+    read_records,
     read_start,
     save_progress,
 )
@@ -127,7 +127,8 @@ def merge_into(
     check_contiguous(manifests)
     if manifests:
         before.check_follows(manifests[0])
-    staged = StagedLog(files, TableLog(manifests), before, start.present)
+    records = partial(read_records, files, start.folder)
+    staged = StagedLog(files, TableLog(manifests), before, start.present, records)
     run = MergeRun(files, lake, options, start, staged, finished, began)
     tables, note = _merge_tables(run)
     progress = _advance(run, tables)
@@ -196,14 +197,8 @@ def _merge_tables(run: MergeRun) -> tuple[list[LakeTable], RunningMerge | None]:
 
 
 def read_needed_log(run: MergeRun, tables: Sequence[LakeTable]) -> TableLog:
-    """Return the log from the first manifest that any table needs; fail those that lack one."""
+    """Return the log from the first manifest that any table needs."""
     staged = run.staged
-    for table in tables:
-        if table.is_active:
-            try:
-                check_manifests(table, staged)
-            except ManifestError as error:
-                table.fail(error)
     active = [table for table in tables if table.is_active]
     through = staged.before.through
     log = staged.since(min((table.first_needed for table in active), default=through + 1))
@@ -213,7 +208,7 @@ def read_needed_log(run: MergeRun, tables: Sequence[LakeTable]) -> TableLog:
     try:
         return staged.since(min([log.first, *(number for number in replaced if number)]))
     except ManifestError:
-        # Whoever deleted old ones has the tables refused that need them.
+        # Whoever deleted old ones has the tables held that need them.
         return log
 
 

@@ -135,15 +135,15 @@ def take_rows_along(run: MergeRun, table: LakeTable) -> dict[TableName, Exceptio
     try:
         failed = known.pending and known.hold is None and known.mark == NOTHING
         if failed and known.first is not None:
-            if not run.staged.present.issuperset(range(known.first, before.through + 1)):
-                return {}  # `check_manifests` refuses it.
+            if run.staged.find_removed(known.first) is not None:
+                return {}  # `cover` holds it.
             log = run.staged.since(known.first)
         names = find_old_names(table.name, table.state, log) if log.manifests else []
         if not names:
             return {}
         table.first_needed = log.first
         old = find_old_table(run.lake.target, table.name, table.state, log)
-        if old is not None and before.first_needed(old[0], old[1].applied) == log.first:
+        if old is not None and run.staged.first_needed(old[0], old[1].applied) == log.first:
             owner = Owner(run.options.source, log.manifests[-1].identity, table.name)
             from_ = run.lake.target.locate(old[0])
             table.state = copy_rows(

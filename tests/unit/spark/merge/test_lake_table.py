@@ -8,20 +8,30 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_binlog.errors import MergeError
+from airflow_provider_binlog.manifest import End
+from airflow_provider_binlog.position import Position
 from airflow_provider_binlog.schema import CreateTable, QuarantineTable, RenameTable, TruncateTable
 from airflow_provider_binlog.spark.merge.lake_table import LakeTable, StagedLog, cover
 from airflow_provider_binlog.spark.merge.progress import Progress, TableProgress
 from airflow_provider_binlog.spark.plan.planner import plan_table
 from airflow_provider_binlog.spark.plan.table_log import TableLog
-from airflow_provider_binlog.spark.target.state import WITHOUT_BEGINNING, Hold, hold_property
+from airflow_provider_binlog.spark.target.state import (
+    WITHOUT_BEGINNING,
+    Hold,
+    Mark,
+    hold_property,
+)
 from airflow_provider_binlog.table_options import TableOptions
+from tests.unit.spark.history import IDENTITY
 from tests.unit.spark.memory_files import Files
 from tests.unit.spark.plan.table_plans import ID_N, lake
 from tests.unit.spark.plans import NAME, ORDERS, manifest, statement, table
+from tests.unit.spark.staged_changes import LOG
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.manifest import Manifest
     from airflow_provider_binlog.schema import TableName
+    from airflow_provider_binlog.spark.target.state import TargetState
 
 CREATED = statement(5, CreateTable(ORDERS, NAME))
 TRUNCATED = statement(5, TruncateTable(ORDERS))
@@ -144,3 +154,42 @@ def test_a_truncate_restarts_a_stale_table_unless_its_manifest_is_quarantined(
     cover(held, staged(first, tables=tables), initial_load="fail")
 
     assert held.hold == (stale if quarantined else None)
+
+
+def restored(state: TargetState, *manifests: Manifest, present: set[int]) -> LakeTable:
+    """Return a lake table with mark 3 that had mark 8, covered with what is staged from 10 on."""
+    table = a_table()
+    table.state = state
+    end = End(9, IDENTITY, Position(LOG, 10_000))
+    now = Progress(end=end, tables={NAME: TableProgress(Mark(8))})
+    then = replace(now, end=end._replace(sequence=6), tables={NAME: TableProgress(Mark(3))})
+    early = replace(then, end=end._replace(sequence=4))
+    log = StagedLog(Files(), TableLog(manifests), now, present, lambda: [now, then, early])
+    cover(table, log, initial_load="fail")
+    return table
+
+
+def test_a_restored_table_needs_what_is_staged_since_a_merge_last_saw_its_mark() -> None:
+    table = restored(lake(ID_N), present={7, 8, 9})
+
+    assert (table.hold, table.first_needed) == (None, 7)
+
+
+def test_a_table_whose_manifests_were_removed_is_loading_until_they_are_back() -> None:
+    hold = restored(lake(ID_N), present={8, 9}).hold
+    assert hold is not None
+    assert (hold.state, "reload it (manifest=7)" in hold.reason) == ("loading", True)
+    state = lake(ID_N)
+    state = replace(state, properties=state.properties | hold_property(hold, Mark(3)))
+    assert state.hold == hold
+
+    assert restored(state, present={8, 9}).hold == hold
+    assert restored(state, present={7, 8, 9}).hold is None
+
+
+def test_a_table_whose_manifests_were_removed_restarts_with_a_truncate() -> None:
+    first = manifest(10, table(), statements=[TRUNCATED])
+
+    restarted = restored(lake(ID_N), first, present={9, 10})
+
+    assert (restarted.hold, restarted.first_needed) == (None, 10)
