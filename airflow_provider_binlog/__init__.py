@@ -32,6 +32,7 @@ __all__ = [
     "delta_conf",
     "iceberg_conf",
     "merge_arguments",
+    "read_published",
 ]
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.sensors.binlog import BinlogPositionSensor
     from airflow_provider_binlog.sources.binlog_source import BinlogSource
     from airflow_provider_binlog.spark.job.session import delta_conf, iceberg_conf
+    from airflow_provider_binlog.spark.published import read_published
     from airflow_provider_binlog.table_options import TableOptions
     from airflow_provider_binlog.task_groups.binlog_to_lake import (
         binlog_to_lake,
@@ -83,6 +85,7 @@ _MODULES = {
     "delta_conf": "spark.job.session",
     "iceberg_conf": "spark.job.session",
     "merge_arguments": "operators.merge",
+    "read_published": "spark.published",
 }
 
 

@@ -85,8 +85,9 @@ class BinlogMergeOperator(RendersObjects, SparkSubmitOperator):
     were deleted, the job is submitted.
 
     Returns the job's report: rows inserted, updated and deleted by table, how many rows were
-    updated or deleted that a table did not have, and which versions of the live tables are one
-    state of the source. The asset event of every outlet carries the same.
+    updated or deleted that a table did not have, which versions of the live tables are one state
+    of the source, and the id of the publish record that says so. The asset event of every outlet
+    carries the same.
 
     :param staged: What the extract operator returned, ``extract.output``. A DAG that only merges
         passes ``{"source": name, "staging_path": ...}``: everything staged so far.
@@ -121,11 +122,14 @@ class BinlogMergeOperator(RendersObjects, SparkSubmitOperator):
     :param upgrade: Whether existing Delta tables get features that a change of their columns needs,
         and that their readers have to know: column mapping, type widening, timestamps without a
         time zone. If not, such a table is ``stale``.
+    :param tag: A tag for the versions of Iceberg tables that are one state of the source, in place
+        of an earlier tag of this name: ``"{{ ds }}"``. Spark is then started by every run.
+        (templated)
     """
 
     template_fields: Sequence[str] = (
         *SparkSubmitOperator.template_fields,
-        *("staged", "format", "lake", "tables", "exclude", "options"),
+        *("staged", "format", "lake", "tables", "exclude", "options", "tag"),
     )
     template_fields_renderers = {  # noqa: RUF012
         **SparkSubmitOperator.template_fields_renderers,
@@ -146,6 +150,7 @@ class BinlogMergeOperator(RendersObjects, SparkSubmitOperator):
         on_stale: OnStale = "warn",
         adopt: bool = False,
         upgrade: bool = True,
+        tag: str | None = None,
         conn_id: str = "spark_default",
         name: str = "binlog-merge",
         **kwargs: Any,
@@ -161,6 +166,7 @@ class BinlogMergeOperator(RendersObjects, SparkSubmitOperator):
         self.on_stale = on_stale
         self.adopt = adopt
         self.upgrade = upgrade
+        self.tag = tag
 
     def execute(self, context: Context) -> Any:
         """Submit the job and return its report; see the class."""
@@ -183,6 +189,7 @@ class BinlogMergeOperator(RendersObjects, SparkSubmitOperator):
                 adopt=self.adopt,
                 upgrade=self.upgrade,
                 initial_load=self.initial_load,
+                tag=self.tag,
             )
             more = self.application_args or []
             idle = find_idle_report(StoredFiles(store, source), [*arguments, *more])
@@ -286,6 +293,7 @@ def merge_arguments(
     adopt: bool = False,
     upgrade: bool = True,
     initial_load: InitialLoad = "snapshot",
+    tag: str | None = None,
 ) -> list[str]:
     """Return the merge job's arguments; a plain SparkSubmitOperator takes them, too.
 
@@ -319,6 +327,8 @@ def merge_arguments(
         arguments.append("--adopt")
     if not upgrade:
         arguments.append("--no-upgrade")
+    if tag is not None:
+        arguments += ["--tag", tag]
     return arguments
 
 
@@ -426,7 +436,7 @@ def find_idle_report(files: StoredFiles, arguments: Sequence[str]) -> dict[str, 
     started = time.monotonic()
     options, _ = parse_arguments(arguments)
     start = read_start(files, options)
-    if not start.is_idle:
+    if options.tag is not None or not start.is_idle:
         return None
     report: dict[str, Any] = json.loads(start.idle_report(time.monotonic() - started).to_json())
     return report

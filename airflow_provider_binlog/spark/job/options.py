@@ -43,6 +43,7 @@ class MergeOptions:
     adopt: bool = False
     upgrade: bool = True
     initial_load: str = "snapshot"
+    tag: str | None = None
 
 
 class _Parser(argparse.ArgumentParser):
@@ -127,6 +128,9 @@ _ARGUMENTS: dict[str, dict[str, Any]] = {
         "help": "a table that was never loaded, and has rows from before the staged log, waits for "
         "a snapshot, begins with the changes, or fails; default: snapshot",
     },
+    "--tag": {
+        "help": "iceberg: give this tag to the versions that are one state of the source",
+    },
     "--report": {"help": "URI of a file that the report is written to"},
 }
 _COLLECTED = {"tables": tuple, "exclude": tuple, "properties": dict}
@@ -145,6 +149,8 @@ def parse_arguments(arguments: Sequence[str] | None) -> tuple[MergeOptions, str 
         parser.add_argument(name, **options)
     values = vars(parser.parse_args(arguments))
     report = values.pop("report")
+    if values["tag"] is not None and values["format"] != "iceberg":
+        parser.error("only Iceberg tables have tags: leave --tag out")
     values |= {name: collect(values[name]) for name, collect in _COLLECTED.items()}
     return MergeOptions(**values), report
 

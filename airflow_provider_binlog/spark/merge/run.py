@@ -38,6 +38,8 @@ from airflow_provider_binlog.spark.merge.progress import (
     RunningMerge,
     TableProgress,
     note_start,
+    progress_folder,
+    read_record,
     read_records,
     read_start,
     save_progress,
@@ -46,6 +48,7 @@ from airflow_provider_binlog.spark.merge.table_merge import Lake, merge_table, t
 from airflow_provider_binlog.spark.plan.lifecycle import find_replacement
 from airflow_provider_binlog.spark.plan.planner import plan_table
 from airflow_provider_binlog.spark.plan.table_log import TableLog, check_contiguous
+from airflow_provider_binlog.spark.published import tag_published
 from airflow_provider_binlog.spark.reload.plan import find_reload, is_adopted, plan_table_reload
 from airflow_provider_binlog.spark.staged.files import (
     HadoopFiles,
@@ -103,7 +106,12 @@ def merge_all(
         BinlogError: Manifests are not as they should be; no table was touched.
     """
     files = HadoopFiles(spark, options.staging, options.source)
-    return merge_into(partial(open_lake, spark, options, files), files, options, finished=finished)
+    open_target = partial(open_lake, spark, options, files)
+    report = merge_into(open_target, files, options, finished=finished)
+    if options.tag is not None and report.published:
+        folder = progress_folder(options.format, options.lake, options.table_options)
+        tag_published(spark, read_record(files, folder, report.published), options.tag)
+    return report
 
 
 def merge_into(

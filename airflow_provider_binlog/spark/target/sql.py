@@ -214,3 +214,16 @@ def column_list(columns: Mapping[str, str]) -> str:
 def _pairs(properties: Mapping[str, str]) -> str:
     pairs = properties.items()
     return ", ".join(f"{quote_text(key)} = {quote_text(value)}" for key, value in pairs)
+
+
+def read_version(target: str, version: int) -> str:
+    """Return the query of all rows that a version of a table has."""
+    return f"SELECT * FROM {target} VERSION AS OF {version}"  # noqa: S608  Both are the record's own.
+
+
+def tag_version(target: str, version: int, tag: str) -> str:
+    """Return the statement that gives a tag to a snapshot of an Iceberg table."""
+    return (
+        f"ALTER TABLE {target} CREATE OR REPLACE TAG {quote_identifier(tag)} "
+        f"AS OF VERSION {version}"
+    )
