@@ -26,7 +26,7 @@ export TARGET SERVER STORE SERVER_DSN
 help: ## What can be made.
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 	@echo
-	@echo 'demo takes TARGET=delta|iceberg, SERVER=mysql|mariadb, STORE=file|s3,'
+	@echo 'demo takes TARGET=delta|iceberg|postgresql, SERVER=mysql|mariadb, STORE=file|s3,'
 	@echo 'or SERVER_DSN=mysql://user:password@host:port for a server of your own.'
 
 demo: $(STAMP) ## Capture a shop's changes and merge them into lake tables, three times.

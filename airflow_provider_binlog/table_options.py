@@ -29,11 +29,14 @@ class TableOptions:
         target: Name of the lake table in its catalog, from `{database}` and `{table}`.
         on_foreign_write: Once others changed rows of the lake table: `warn` in every run until it
             is reloaded, leave it `stale`, or `ignore` that; `warn` by default.
+        on_nul: In PostgreSQL, whose texts hold no NUL character: `fail` the table where one has it,
+            `strip` the character, or `replace` it by U+FFFD; `fail` by default.
     """
 
     key: tuple[str, ...] | None = None
     target: str | None = None
     on_foreign_write: str | None = None
+    on_nul: str | None = None
 
     @property
     def given(self) -> dict[str, Any]:
@@ -114,6 +117,10 @@ def _read_options(glob: str, value: object) -> TableOptions:
     if options.on_foreign_write not in (None, "warn", "stale", "ignore"):
         raise ConfigurationError(
             "on_foreign_write is warn, stale or ignore", table=glob, given=options.on_foreign_write
+        )
+    if options.on_nul not in (None, "fail", "strip", "replace"):
+        raise ConfigurationError(
+            "on_nul is fail, strip or replace", table=glob, given=options.on_nul
         )
     if options.key is not None and not all(options.key):
         raise ConfigurationError("a column of the key has no name", table=glob, key=options.key)

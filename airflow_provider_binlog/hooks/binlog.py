@@ -13,6 +13,7 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 from airflow_provider_binlog.errors import BinlogError, ConnectionNotFoundError
 from airflow_provider_binlog.sources.binlog_source import DEFAULT_CONN_ID
 from airflow_provider_binlog.sources.settings import ConnectionSettings
+from airflow_provider_binlog.spark.target.postgresql.settings import PostgresSettings
 
 
 class BinlogHook(BaseHook):
@@ -69,6 +70,20 @@ def read_settings(connection: Connection) -> ConnectionSettings:
     return ConnectionSettings.from_fields(
         host=connection.host,
         port=connection.port,
+        login=connection.login,
+        password=connection.password,
+        extra=connection.extra_dejson,
+    )
+
+
+def read_postgres_settings(conn_id: str) -> PostgresSettings:
+    """Return the fields of an Airflow connection to a PostgreSQL database, checked."""
+    refusal = "the connection of the PostgreSQL database does not exist"
+    connection = find_connection(conn_id, refusal)
+    return PostgresSettings.from_fields(
+        host=connection.host,
+        port=connection.port,
+        database=connection.schema,
         login=connection.login,
         password=connection.password,
         extra=connection.extra_dejson,

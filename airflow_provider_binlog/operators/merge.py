@@ -1,4 +1,4 @@
-"""Merge staged changes into Delta or Iceberg tables, with a Spark job, and read its report."""
+"""Merge staged changes into Delta, Iceberg or PostgreSQL, with a Spark job; read its report."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -21,6 +22,7 @@ from airflow_provider_binlog.errors import (
     ObjectMissingError,
     UnknownMergeError,
 )
+from airflow_provider_binlog.hooks.binlog import read_postgres_settings
 from airflow_provider_binlog.hooks.object_storage import lake_location, open_store, spark_location
 from airflow_provider_binlog.hooks.spark_submit import (
     find_environment,
@@ -92,9 +94,10 @@ class BinlogMergeOperator(RendersObjects, SparkSubmitOperator):
     :param staged: What the extract operator returned, ``extract.output``. A DAG that only merges
         passes ``{"source": name, "staging_path": ...}``: everything staged so far.
         (templated)
-    :param format: ``"delta"`` or ``"iceberg"``. (templated)
+    :param format: ``"delta"``, ``"iceberg"`` or ``"postgresql"``. (templated)
     :param lake: For Delta the folder of the tables, ``s3://bucket/lake``; for Iceberg the name of
-        the catalog. (templated)
+        the catalog; for PostgreSQL the id of the Airflow connection to the database, whose password
+        only the driver gets, beside the task. (templated)
     :param tables: Globs of ``database.table`` to merge, and ``!globs`` that take some back; all
         that are staged by default. The task warns of globs that match nothing that is staged:
         they are misspelled, or nothing of their tables was logged yet. (templated)
@@ -105,8 +108,10 @@ class BinlogMergeOperator(RendersObjects, SparkSubmitOperator):
         ``"lake.{database}_{table}"``, ``key``, the key columns of a table whose key the log
         does not contain, and ``on_foreign_write``, what to do once others changed rows of a lake
         table: ``"warn"`` in every run until it is reloaded, leave it ``"stale"``, or ``"ignore"``
-        that. Targets of Delta are names in ``spark_catalog``; without one a table is a
-        folder below ``lake``. Iceberg's default is ``"{database}.{table}"``. (templated)
+        that; ``on_nul``, for PostgreSQL, whose texts hold no NUL character: ``"fail"`` the table
+        (the default), ``"strip"`` or ``"replace"`` it. Targets of Delta are names in
+        ``spark_catalog``; without one a table is a folder below ``lake``. The default of Iceberg
+        and PostgreSQL is ``"{database}.{table}"``. (templated)
     :param initial_load: What to do about a table that was never loaded, and has rows from before
         the staged log, which does not contain its ``CREATE TABLE``. ``"snapshot"``: it is
         ``loading``, and left alone until a snapshot of it is there. ``"changes_only"``: it begins
@@ -200,6 +205,16 @@ class BinlogMergeOperator(RendersObjects, SparkSubmitOperator):
             self.application = str(APPLICATION)
             self.application_args = [*arguments, "--report", report_location, *more]
             with TemporaryDirectory(prefix="binlog-merge-") as folder:
+                if self.format == "postgresql":
+                    if environment.in_cluster:
+                        raise ConfigurationError(
+                            "the driver runs beside the task, where it finds the password: "
+                            "deploy_mode is client",
+                            deploy_mode="cluster",
+                        )
+                    file = Path(folder) / "connection.json"
+                    read_postgres_settings(self.lake).write(file)
+                    self.application_args += ["--connection", str(file)]
                 own = str(build_py_files(folder))
                 self.py_files = f"{own},{self.py_files}" if self.py_files else own
                 reported = self._submit(context, store, report)

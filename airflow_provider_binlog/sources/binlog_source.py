@@ -107,7 +107,7 @@ SnapshotLock = Literal["none", "brief"]
 WhenNothingNew = Literal["wait", "skip"]
 Engine = Literal["worker", "spark"]
 """What reads for a task: its own process, or the executors of Spark."""
-LakeFormat = Literal["delta", "iceberg"]
+LakeFormat = Literal["delta", "iceberg", "postgresql"]
 
 
 def check_choice(choices: Any, value: object, name: str) -> None:

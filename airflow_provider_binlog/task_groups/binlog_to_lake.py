@@ -69,8 +69,9 @@ def binlog_to_lake(
         source: The server to read.
         tables: Globs of ``database.table`` to capture and merge.
         staging_path: Where snapshots and changes are staged, as the extract operator has it.
-        format: ``"delta"`` or ``"iceberg"``.
-        lake: For Delta the folder of the tables, for Iceberg the name of the catalog.
+        format: ``"delta"``, ``"iceberg"`` or ``"postgresql"``.
+        lake: For Delta the folder of the tables, for Iceberg the name of the catalog, for
+            PostgreSQL the id of the connection to the database.
         exclude: Globs of tables among them to leave out.
         options: :class:`~airflow_provider_binlog.TableOptions` by globs of tables.
         group_id: Names the task group.

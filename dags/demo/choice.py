@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _ALLOWED = {
-    "TARGET": ("delta", "iceberg"),
+    "TARGET": ("delta", "iceberg", "postgresql"),
     "SERVER": ("mysql", "mariadb"),
     "STORE": ("file", "s3"),
 }
@@ -23,7 +23,7 @@ class Choice:
     """What the demo runs on.
 
     Attributes:
-        target: Format of the lake tables, `delta` or `iceberg`.
+        target: Format of the lake tables, `delta`, `iceberg` or `postgresql`.
         server: Family of the server that is started, `mysql` or `mariadb`.
         store: Where files and tables lie, `file` or `s3`.
         dsn: The user's own server in place of one that is started; None for none.

@@ -96,8 +96,7 @@ class Demo:
         return found == [stale][: bool(stale)] and all(outcome.equal for outcome in outcomes)
 
     def _outcome(self, each: Table, run: Run, source: list[dict[str, object]]) -> Outcome:
-        found = self.lake.call("read", self.surroundings.relation(each.name))
-        lake = {name: found.column(name).to_pylist() for name in found.column_names}
+        lake = self.lake.call("read_columns", self.surroundings.relation(each.name))
         merged = run.table(f"{each.database}.{each.name}")
         changes = merged.get("changes", {})
         stale = merged["reason"] if merged.get("status") == "stale" else ""
@@ -150,7 +149,10 @@ def open_demo(choice: Choice) -> Iterator[Demo]:
         store = surroundings.open_store(choice)
         if store is not None:
             stack.callback(store.stop)
-        around = Surroundings(choice, source.dsn, store)
+        database = surroundings.open_database(choice)
+        if database is not None:
+            stack.callback(database.stop)
+        around = Surroundings(choice, source.dsn, store, database)
         # They take their time, so they begin while the server still starts.
         airflow = Worker(
             "dags.demo.airflow_worker",

@@ -18,6 +18,8 @@ def what_next(around: Surroundings) -> str:
     """Return places and commands, as they work from the project's folder."""
     python = ".venv/bin/python -m"
     tables = around.files / "lake" / around.choice.database
+    if around.postgresql is not None:
+        tables = around.postgresql.folder
     staged = next((part for part in around.parts if part.parent.name == "orders"), around.staging)
     changes = f"SELECT _change_type, count(*) FROM parquet.`{around.staging}/*/orders` GROUP BY 1"
     lines = [

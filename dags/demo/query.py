@@ -33,7 +33,10 @@ def show_query(query: str) -> None:
         store = surroundings.open_store(choice)
         if store is not None:
             stack.callback(store.stop)
-        around = Surroundings(choice, "", store)
+        database = surroundings.open_database(choice)
+        if database is not None:
+            stack.callback(database.stop)
+        around = Surroundings(choice, "", store, database)
         lake = Worker(
             "dags.demo.lake_worker",
             folder=FOLDER / "logs",
@@ -47,7 +50,9 @@ def show_query(query: str) -> None:
 
 
 def _tables(choice: Choice) -> list[str]:
-    folder = Surroundings(choice, "").files / "lake" / choice.database
+    around = Surroundings(choice, "")
+    lake = around.files / "lake" / choice.database
+    folder = around.staging / choice.database if choice.target == "postgresql" else lake
     return sorted(path.name for path in folder.glob("*") if path.is_dir())
 
 

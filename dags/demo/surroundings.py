@@ -18,9 +18,10 @@ from airflow_provider_binlog.spark.job.session import (
     s3a_conf,
 )
 from dags.demo.choice import Choice
-from dags.demo.lake_worker import CONF
-from tests.services.jars import spark_jars
+from dags.demo.lake_worker import CONF, DATABASE
+from tests.services.jars import postgresql_jars, spark_jars
 from tests.services.java import java_home
+from tests.services.postgresql import PostgresServer
 from tests.services.processes import ROOT, RUN_FOLDER, end_all
 from tests.services.progress import ServiceError
 from tests.services.s3 import S3Server
@@ -38,6 +39,7 @@ CATALOG = "lake"
 
 _LAST = FOLDER / "demo.json"
 _S3_CONNECTION = "lake_s3"
+_POSTGRESQL_CONNECTION = "warehouse"
 _QUIET = " ".join(
     f"{name}=INFO"
     for name in (
@@ -86,6 +88,15 @@ def clear() -> None:
         (FOLDER / name).mkdir(parents=True)
 
 
+def open_database(choice: Choice) -> PostgresServer | None:
+    """Return the PostgreSQL server, running; None where tables are files."""
+    if choice.target != "postgresql":
+        return None
+    server = PostgresServer.create("postgresql18", FOLDER / "postgresql")
+    server.start()
+    return server
+
+
 def open_store(choice: Choice) -> S3Server | None:
     """Return the S3 server, running; None where files are files."""
     if choice.store != "s3":
@@ -102,11 +113,13 @@ class Surroundings:
 
     Attributes:
         s3: The store's server; None where files are files.
+        postgresql: The tables' server; None where tables are files.
     """
 
     choice: Choice
     dsn: str
     s3: S3Server | None = None
+    postgresql: PostgresServer | None = None
 
     @property
     def files(self) -> Path:
@@ -132,8 +145,17 @@ class Surroundings:
         """Return the URI of the lake's tables."""
         return f"{self._store(scheme)}/lake"
 
+    @property
+    def location(self) -> str:
+        """Return what the DAG has as its `lake`."""
+        if self.postgresql is not None:
+            return _POSTGRESQL_CONNECTION
+        return CATALOG if self.choice.target == "iceberg" else self.lake("s3")
+
     def relation(self, table: str) -> str:
         """Return a lake table's name for FROM."""
+        if self.postgresql is not None:
+            return f"{self.choice.database}.{table}"
         if self.choice.target == "iceberg":
             return f"{CATALOG}.`{self.choice.database}`.`{table}`"
         return f"delta.`{self.lake('s3a')}/{self.choice.database}/{table}`"
@@ -141,7 +163,7 @@ class Surroundings:
     def spark_conf(self) -> dict[str, str]:
         """Return Spark's settings: jars, format, store, and what makes small jobs quick."""
         conf = {
-            "spark.jars": ",".join(str(jar) for jar in spark_jars()),
+            "spark.jars": ",".join(str(jar) for jar in spark_jars() + postgresql_jars()),
             "spark.databricks.delta.snapshotPartitions": "2",
             "spark.driver.bindAddress": "127.0.0.1",
             # Two minutes of work on few rows: compiling well costs more than it saves.
@@ -179,6 +201,8 @@ class Surroundings:
             "SPARK_LOCAL_IP": "127.0.0.1",
             CONF: json.dumps(self.spark_conf()),
         }
+        if self.postgresql is not None:
+            own[DATABASE] = json.dumps(self.postgresql.connection)
         # A Spark of the machine's would be another version.
         return {name: value for name, value in os.environ.items() if name != "SPARK_HOME"} | own
 
@@ -195,11 +219,15 @@ class Surroundings:
             "AIRFLOW_CONN_BINLOG_DEFAULT": "binlog" + self.dsn[self.dsn.index(":") :],
             "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[*]"}),
             "BINLOG_SHOP_FORMAT": self.choice.target,
-            "BINLOG_SHOP_LAKE": CATALOG if self.choice.target == "iceberg" else self.lake("s3"),
+            "BINLOG_SHOP_LAKE": self.location,
             "BINLOG_SHOP_SPARK": json.dumps({"conf": self.spark_conf()}),
             "BINLOG_SHOP_STAGING": f"{store}/staging",
             "BINLOG_SHOP_TABLES": f"{self.choice.database}.*",
         }
+        if self.postgresql is not None:
+            own[f"AIRFLOW_CONN_{_POSTGRESQL_CONNECTION.upper()}"] = json.dumps(
+                self.postgresql.connection
+            )
         if self.s3 is not None:
             own[f"AIRFLOW_CONN_{_S3_CONNECTION.upper()}"] = json.dumps(
                 {

@@ -53,6 +53,9 @@ def show_ui(wanted: Choice | None) -> None:
         store = surroundings.open_store(choice)
         if store is not None:
             stack.callback(store.stop)
+        database = surroundings.open_database(choice)
+        if database is not None:
+            stack.callback(database.stop)
         if is_contiguous:
             source.start()
             # There is a checkpoint, so that this is not looked at.
@@ -60,7 +63,8 @@ def show_ui(wanted: Choice | None) -> None:
         else:
             start = open_shop(source, choice)
         port = _choose_port()
-        environment = _environment(Surroundings(choice, source.dsn, store), port, start)
+        around = Surroundings(choice, source.dsn, store, database)
+        environment = _environment(around, port, start)
         with step("airflow standalone: start"):
             airflow = start_group(
                 (_AIRFLOW, "standalone"),

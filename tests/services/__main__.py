@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from tests.services.cache import cache_root
 from tests.services.environment import make_environment, print_requirements
-from tests.services.jars import spark_jars
+from tests.services.jars import postgresql_jars, spark_jars
 from tests.services.java import java_home
+from tests.services.postgresql import POSTGRESQL_RELEASES, PostgresServer
 from tests.services.processes import RUN_FOLDER, end_all
 from tests.services.progress import ServiceError
 from tests.services.s3 import S3Server
@@ -42,11 +43,15 @@ def main(arguments: Sequence[str]) -> int:
 
 def start(name: str, options: dict[str, str]) -> None:
     """Run a server until a signal asks it to end; print its address."""
-    server: Server | S3Server
+    server: Server | S3Server | PostgresServer
     if name == "s3":
         server = S3Server.create(_FOLDER / name)
         server.start()
         print(server.endpoint, *(f"{k}={v}" for k, v in server.environment.items()), flush=True)
+    elif name in POSTGRESQL_RELEASES:
+        server = PostgresServer.create(name, _FOLDER / name)
+        server.start(options)
+        print(server.dsn, flush=True)
     else:
         server = Server.create(name, _FOLDER / name)
         server.start(options)
@@ -63,9 +68,11 @@ def fetch() -> None:
     """Download and build everything, for a later run without a network."""
     for name in RELEASES:
         Package.obtain(name)
+    for name in POSTGRESQL_RELEASES:
+        PostgresServer.create(name, _FOLDER / name)
     S3Server.create(_FOLDER / "s3")
     print(java_home())
-    print(len(spark_jars()), "jars")
+    print(len(spark_jars() + postgresql_jars()), "jars")
 
 
 def forget() -> None:
@@ -87,7 +94,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.services", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     starts = commands.add_parser("start", help="run a server until Ctrl-C")
-    starts.add_argument("name", choices=[*RELEASES, "s3"])
+    starts.add_argument("name", choices=[*RELEASES, *POSTGRESQL_RELEASES, "s3"])
     starts.add_argument("options", nargs="*", metavar="variable=value")
     for name, (_, text) in _COMMANDS.items():
         commands.add_parser(name, help=text)

@@ -27,6 +27,7 @@ _CATALOG_PACKAGES = (
     "org.mariadb.jdbc:mariadb-java-client:2.7.12",
     "org.xerial:sqlite-jdbc:3.50.3.0",
 )
+_POSTGRESQL_PACKAGES = ("org.postgresql:postgresql:42.7.14",)
 # What Spark itself brings, and what no test needs: 72 MB of jars instead of 764.
 _EXCLUDED = (
     "com.fasterxml.jackson.core:*",
@@ -53,6 +54,15 @@ def spark_jars() -> list[Path]:
         ServiceError: They are not in the cache, and cannot be downloaded.
     """
     return _jars(_PACKAGES)
+
+
+def postgresql_jars() -> list[Path]:
+    """Return the JDBC driver of PostgreSQL.
+
+    Raises:
+        ServiceError: As `spark_jars`.
+    """
+    return _jars(_POSTGRESQL_PACKAGES)
 
 
 def catalog_jars() -> list[Path]:

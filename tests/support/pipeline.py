@@ -15,7 +15,6 @@ from airflow_provider_binlog.transport.stream.live import ServerBlockStream
 from tests.fixtures.mysql import Database, connect
 from tests.support.compare import compare, read_tables, select
 from tests.support.requests import a_request
-from tests.unit.spark.session import reading_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -83,14 +82,12 @@ class Pipeline:
 
     def differences(self, *, but: Collection[str] = ()) -> list[tuple[str, Difference]]:
         """Compare every table whose name does not begin with `_` with its lake table."""
-        session = reading_session(self.workplace.spark)
         found = []
         with closing(self.database.connect()) as connection:
             for table in read_tables(connection, self.database.name):
                 if table.name.startswith("_") or table.name in but:
                     continue
-                target = self.workplace.lake.target(table.database, table.name)
-                lake = session.table(target).toArrow().to_pydict()
+                lake = self.workplace.read(table.database, table.name)
                 differing = compare(table, select(connection, table), lake)
                 found += [(table.name, each) for each in differing]
         return found

@@ -1,4 +1,4 @@
-r"""The application that spark-submit runs: merge staged changes into Delta or Iceberg tables.
+r"""The application that spark-submit runs: merge staged changes into lake tables.
 
     spark-submit --py-files airflow_provider_binlog.zip application.py \
         --staging s3a://lake/staging --source shop --through 42 --format delta --lake s3a://lake/tables

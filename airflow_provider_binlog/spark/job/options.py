@@ -44,6 +44,7 @@ class MergeOptions:
     upgrade: bool = True
     initial_load: str = "snapshot"
     tag: str | None = None
+    connection: str | None = None
 
 
 class _Parser(argparse.ArgumentParser):
@@ -76,10 +77,15 @@ _ARGUMENTS: dict[str, dict[str, Any]] = {
         "type": int,
         "help": "number of the last manifest to merge; default: the newest",
     },
-    "--format": {"required": True, "choices": ("delta", "iceberg")},
+    "--format": {"required": True, "choices": ("delta", "iceberg", "postgresql")},
     "--lake": {
         "required": True,
-        "help": "delta: folder of the tables; iceberg: name of the catalog in Spark's settings",
+        "help": "delta: folder of the tables; iceberg: name of the catalog in Spark's settings; "
+        "postgresql: a name for the database",
+    },
+    "--connection": {
+        "metavar": "FILE",
+        "help": "postgresql: how to reach the database; the file is read and deleted",
     },
     "--tables": {
         "nargs": "+",
@@ -98,9 +104,11 @@ _ARGUMENTS: dict[str, dict[str, Any]] = {
         "metavar": "JSON",
         "help": 'options of tables by globs: {"shop.visits": {"key": ["id"]}, "*": {"target": '
         '"lake.{database}_{table}"}}; key: key columns of a table without a primary key, whose '
-        "changes are appended without them; target: a table's name in the catalog, iceberg's "
-        "default: {database}.{table}; delta's: a folder below --lake; on_foreign_write: what to do "
-        "once others changed rows of a lake table: warn, stale or ignore; default: warn",
+        "changes are appended without them; target: a table's name in the catalog, or schema "
+        "and table in PostgreSQL; default: {database}.{table}; delta's: a folder below --lake; "
+        "on_foreign_write: what to do once others changed rows of a lake table: warn, stale or "
+        "ignore; default: warn; on_nul: what to do about NUL characters, which texts of "
+        "PostgreSQL do not hold: fail, strip or replace; default: fail",
     },
     "--table-property": {
         "dest": "properties",
@@ -143,7 +151,7 @@ def parse_arguments(arguments: Sequence[str] | None) -> tuple[MergeOptions, str 
         ConfigurationError: The arguments cannot be used as given.
     """
     parser = _Parser(
-        "application.py", description="Merge staged changes into Delta or Iceberg tables."
+        "application.py", description="Merge staged changes into Delta, Iceberg or PostgreSQL."
     )
     for name, options in _ARGUMENTS.items():
         parser.add_argument(name, **options)

@@ -7,17 +7,24 @@ named, and the progress is saved.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import count
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
 
 from pyspark.sql import SparkSession
 
-from airflow_provider_binlog.errors import ManifestError, MergeError, ReloadNeededError
+from airflow_provider_binlog.errors import (
+    ConfigurationError,
+    ManifestError,
+    MergeError,
+    ReloadNeededError,
+)
 from airflow_provider_binlog.schema import TableName
 from airflow_provider_binlog.spark.collapse.source_rows import SparkRows
 from airflow_provider_binlog.spark.job.options import MergeOptions, Report, TableReport
@@ -44,7 +51,13 @@ from airflow_provider_binlog.spark.merge.progress import (
     read_start,
     save_progress,
 )
-from airflow_provider_binlog.spark.merge.table_merge import Lake, merge_table, take_rows_along
+from airflow_provider_binlog.spark.merge.table_merge import (
+    Lake,
+    commit_change,
+    make_change,
+    note_commit,
+    take_rows_along,
+)
 from airflow_provider_binlog.spark.plan.lifecycle import find_replacement
 from airflow_provider_binlog.spark.plan.planner import plan_table
 from airflow_provider_binlog.spark.plan.table_log import TableLog, check_contiguous
@@ -60,7 +73,14 @@ from airflow_provider_binlog.spark.staged.files import (
 from airflow_provider_binlog.spark.target.delta.table import DeltaLake
 from airflow_provider_binlog.spark.target.iceberg.catalog import IcebergLake
 from airflow_provider_binlog.spark.target.jvm import check_catalog, check_jars
+from airflow_provider_binlog.spark.target.postgresql.settings import PostgresSettings
+from airflow_provider_binlog.spark.target.postgresql.target import PostgresRows, PostgresTarget
 from airflow_provider_binlog.spark.target.properties import check_owner, clear_ownership, is_foreign
+from airflow_provider_binlog.spark.target.protocol import (
+    Commit,
+    TableChange,
+    TransactionalTarget,
+)
 from airflow_provider_binlog.spark.target.spark_target import LakeFormat, SourceRows, SparkTarget
 from airflow_provider_binlog.spark.target.state import PROPERTY, Hold, hold_property
 from airflow_provider_binlog.staging.paths import list_manifests, read_manifests
@@ -130,15 +150,15 @@ def merge_into(
 
     before, through = start.before, start.through
     began = clock().isoformat(timespec="seconds")
-    lake = open_target()
     manifests = read_manifests(files, range(before.through + 1, through + 1))
     check_contiguous(manifests)
     if manifests:
         before.check_follows(manifests[0])
     records = partial(read_records, files, start.folder)
     staged = StagedLog(files, TableLog(manifests), before, start.present, records)
-    run = MergeRun(files, lake, options, start, staged, finished, began)
-    tables, note = _merge_tables(run)
+    with closing(open_target()) as lake:
+        run = MergeRun(files, lake, options, start, staged, finished, began)
+        tables, note = _merge_tables(run)
     progress = _advance(run, tables)
     names = {table.name for table in tables}
     progress = save_progress(
@@ -168,6 +188,8 @@ def open_lake(spark: SparkSession, options: MergeOptions, files: SourceFiles) ->
     """Return the lake that the options name."""
     check_jars(spark, options.format)
     source, tables, properties = options.source, options.table_options, options.properties
+    if options.format == "postgresql":
+        return _open_database(spark, options, files)
     if options.format == "iceberg":
         check_catalog(spark, options.lake)
         format_: LakeFormat = IcebergLake(source, options.lake, tables, properties)
@@ -175,6 +197,17 @@ def open_lake(spark: SparkSession, options: MergeOptions, files: SourceFiles) ->
         format_ = DeltaLake(source, options.lake, tables, properties, upgrade=options.upgrade)
     sessions = Sessions(spark, format_.settings)
     return Lake(SparkTarget(sessions.get(), format_), SparkRows(sessions, files))
+
+
+def _open_database(
+    spark: SparkSession, options: MergeOptions, files: SourceFiles
+) -> Lake[SourceRows]:
+    if options.connection is None:
+        raise ConfigurationError("the merge into PostgreSQL needs --connection")
+    settings = PostgresSettings.take(Path(options.connection))
+    sessions = Sessions(spark, {})
+    target = PostgresTarget(sessions.get(), settings, options.table_options)
+    return Lake(target, PostgresRows(sessions, files))
 
 
 def _merge_tables(run: MergeRun) -> tuple[list[LakeTable], RunningMerge | None]:
@@ -193,13 +226,22 @@ def _merge_tables(run: MergeRun) -> tuple[list[LakeTable], RunningMerge | None]:
         note = note_start(run.files, run.start.folder, (table.name for table in work))
         # The longest first: the others fit beside it.
         work.sort(key=lambda table: table.bytes, reverse=True)
+        prepare = partial(_prepare, run, log, sizes, note)
         done, total = count(1), len(work)
 
         def merge(table: LakeTable) -> None:
-            _merge(run, log, sizes, note, table)
+            _merge(run, prepare, table)
             run.finished(table, next(done), total)
 
-        run.in_threads(work, merge)
+        if isinstance(run.lake.target, TransactionalTarget):
+            _merge_together(run, run.lake.target, prepare, work)
+            for table in work:
+                run.finished(table, next(done), total)
+        else:
+            run.in_threads(work, merge)
+    elif isinstance(run.lake.target, TransactionalTarget):
+        # What renamed tables took along.
+        run.lake.target.commit_staged([])
     check_named(tables, run.staged)
     return tables, note
 
@@ -341,28 +383,75 @@ def _hold_stale(run: MergeRun, table: LakeTable, hold: Hold) -> None:
         table.fail(failed)
 
 
-def _merge(
+def _prepare(
     run: MergeRun,
     log: TableLog,
     sizes: Mapping[str, int | None],
     note: RunningMerge,
     table: LakeTable,
-) -> None:
+) -> TableChange[Any] | None:
+    """Return what is to be committed of a table, whose parts are as they were staged."""
+    note.check()
+    check_sizes(run.files, table.parts, sizes)
+    if run.options.verify_parts:
+        run.lake.rows.check_digests(table.parts)
+    return make_change(run.lake, table, log, source=run.options.source)
+
+
+_Prepare: TypeAlias = Callable[[LakeTable], TableChange[Any] | None]
+
+
+def _merge(run: MergeRun, prepare: _Prepare, table: LakeTable) -> None:
     """Merge one table, and report how that ended."""
+    with _reporting(run, table):
+        change = prepare(table)
+        if change is not None:
+            _note(run, table, change, commit_change(run.lake, table, change))
+
+
+def _merge_together(
+    run: MergeRun,
+    target: TransactionalTarget[Any, Any],
+    prepare: _Prepare,
+    tables: Sequence[LakeTable],
+) -> None:
+    """Stage the rows of every table, and commit all tables of which that succeeded."""
+
+    def stage(table: LakeTable) -> Iterator[tuple[LakeTable, TableChange[Any], Any]]:
+        with _reporting(run, table):
+            change = prepare(table)
+            if change is not None:
+                yield table, change, target.stage(change)
+
+    work = [each for found in run.in_threads(tables, lambda at: [*stage(at)]) for each in found]
+    try:
+        outcomes = target.commit_staged([staged for _, _, staged in work])
+    except Exception as error:  # noqa: BLE001  It is reported, and fails the job at its end.
+        outcomes = [error] * len(work)
+    for (table, change, _), outcome in zip(work, outcomes, strict=True):
+        with _reporting(run, table):
+            if isinstance(outcome, Exception):
+                raise outcome
+            _note(run, table, change, outcome)
+
+
+def _note(run: MergeRun, table: LakeTable, change: TableChange[Any], commit: Commit | None) -> None:
+    stop = note_commit(table, change, commit)
+    if stop is not None:
+        _hold_stale(run, table, table.stale(stop))
+
+
+@contextmanager
+def _reporting(run: MergeRun, table: LakeTable) -> Iterator[None]:
+    """Report how long the body took, and how it failed."""
     begun = time.monotonic()
     try:
-        note.check()
-        check_sizes(run.files, table.parts, sizes)
-        if run.options.verify_parts:
-            run.lake.rows.check_digests(table.parts)
-        stop = merge_table(run.lake, table, log, source=run.options.source)
-        if stop is not None:
-            _hold_stale(run, table, table.stale(stop))
+        yield
     except ReloadNeededError as error:
         _hold_stale(run, table, stale_for(error))
     except Exception as error:  # noqa: BLE001  It is reported, and fails the job at its end.
         table.fail(error)
-    table.seconds = round(time.monotonic() - begun, 3)
+    table.seconds = round(table.seconds + time.monotonic() - begun, 3)
 
 
 def _advance(run: MergeRun, tables: Iterable[LakeTable]) -> Progress:

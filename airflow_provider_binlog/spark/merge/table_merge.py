@@ -6,7 +6,7 @@ The lake table of the old name has the rows. They are copied, with the applied m
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from airflow_provider_binlog.errors import TargetConflictError
 from airflow_provider_binlog.schema import RenameTable, TableName
@@ -23,6 +23,7 @@ from airflow_provider_binlog.spark.target.protocol import (
     RowChanges,
     TableChange,
     Target,
+    TransactionalTarget,
     WholeRows,
 )
 from airflow_provider_binlog.spark.target.state import CHANGES_ONLY, NOTHING, Mark, TargetState
@@ -43,13 +44,20 @@ class Lake(Generic[Rows]):
     target: Target[Rows]
     rows: RowMaker[Rows]
 
+    def close(self) -> None:
+        """Close what the target keeps open."""
+        if isinstance(self.target, TransactionalTarget):
+            self.target.close()
 
-def merge_table(lake: Lake[Rows], table: LakeTable, log: TableLog, *, source: str) -> Stop | None:
-    """Commit what is planned of a table, and note the outcome; return what it cannot follow then.
+
+def make_change(
+    lake: Lake[Rows], table: LakeTable, log: TableLog, *, source: str
+) -> TableChange[Rows] | None:
+    """Return what is planned of a table, with its rows; None if nothing is.
 
     Raises:
-        BinlogError: Plan and lake table do not agree, or another merge committed meanwhile.
-        Exception: Whatever Spark and the format raise.
+        BinlogError: Plan and lake table do not agree.
+        Exception: Whatever Spark raises.
     """
     plan, state, last = table.plan, table.state, log.manifests[-1]
     if plan is None or plan.segment is None:
@@ -66,7 +74,7 @@ def merge_table(lake: Lake[Rows], table: LakeTable, log: TableLog, *, source: st
     changes = _row_changes(segment, state, rows)
     keeps_rows = snapshot is None and not isinstance(changes, WholeRows)
     foreign_write = table.foreign_write if keeps_rows else None
-    change = TableChange(
+    return TableChange(
         table=table.target,
         owner=Owner(source, last.identity, table.name),
         before=state,
@@ -82,22 +90,40 @@ def merge_table(lake: Lake[Rows], table: LakeTable, log: TableLog, *, source: st
         ends=segment.ends and not segment.is_changelog,
         claims=plan.claims,
         foreign_write=foreign_write,
+        source_types=segment.source_types,
     )
+
+
+def commit_change(lake: Lake[Rows], table: LakeTable, change: TableChange[Rows]) -> Commit | None:
+    """Commit a change of a table, alone.
+
+    Raises:
+        BinlogError: Another merge committed meanwhile, or changes are of rows that are not there.
+        Exception: Whatever Spark and the format raise.
+    """
     try:
-        commit = lake.target.commit(change)
+        return lake.target.commit(change)
     except Exception:
-        lake.rows.refuse_orphans(rows, segment, table.target)
+        if table.segment is not None:
+            lake.rows.refuse_orphans(change.rows.rows, table.segment, table.target)
         raise
+
+
+def note_commit(table: LakeTable, change: TableChange[Any], commit: Commit | None) -> Stop | None:
+    """Note the outcome of a commit; return what the table cannot follow after it."""
+    plan, segment = table.plan, table.segment
+    if plan is None or segment is None:
+        return None
     # If the format found it done: by whom, and how much else, the next merge reads.
     table.is_settled = commit is not None and not plan.more
     if commit is None:
         return None
     table.is_merged, table.applied_after = True, segment.mark
-    table.foreign_write = foreign_write
+    table.foreign_write = change.foreign_write
     table.rows, table.version = commit.rows, commit.version
-    table.missing_rows = _count_missing(segment, state, commit)
-    if snapshot is not None:
-        table.snapshot = table.processed_snapshot = snapshot
+    table.missing_rows = _count_missing(segment, change.before, commit)
+    if change.snapshot is not None:
+        table.snapshot = table.processed_snapshot = change.snapshot
     return plan.stop
 
 

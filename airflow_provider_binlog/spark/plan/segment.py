@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from airflow_provider_binlog.changes import ROW, ChangeType
 from airflow_provider_binlog.errors import MergeError
@@ -58,6 +58,7 @@ class Segment:
         removals: The actions that removed all rows of a changelog's table, or its name.
         reloads: Whether it replaces all rows that the lake has.
         start: Where its rows start in one manifest, if not with that.
+        source_types: The types of columns at the source, by name, where they are known.
     """
 
     table: str
@@ -73,6 +74,7 @@ class Segment:
     removals: tuple[LogAction, ...] = ()
     reloads: bool = False
     start: StartWithin | None = None
+    source_types: dict[str, str] = field(default_factory=dict)
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -176,6 +178,7 @@ def make_segment(fold: Fold) -> Segment | None:
         null_safe=bool(nullable.intersection(key)),
         starts_empty=fold.discards and state is not None,
         removals=fold.removals,
+        source_types=_source_types(fold, columns),
     )
 
 
@@ -238,6 +241,13 @@ def _columns(fold: Fold, evolution: Evolution) -> dict[str, str]:
         return {column.name: str(type_) for column, type_ in (fold.wanted or {}).items()}
     columns = {name: state.columns[old] for name, old in evolution.columns.items()}
     return columns | evolution.widened | evolution.added
+
+
+def _source_types(fold: Fold, columns: dict[str, str]) -> dict[str, str]:
+    """Return the types at the source of the lake table's columns, where they are known."""
+    names = {fold_name(name): name for name in columns}
+    known = ((names.get(fold_name(each.name)), each.mysql_type) for each in fold.wanted or ())
+    return {name: type_ for name, type_ in known if name is not None and type_ is not None}
 
 
 def _read(

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _CLASSES = {
     "delta": "org.apache.spark.sql.delta.DeltaLog",
     "iceberg": "org.apache.iceberg.spark.Spark3Util",
+    "postgresql": "org.postgresql.Driver",
 }
 """A class that each format's jars bring, and that the merge uses."""
 

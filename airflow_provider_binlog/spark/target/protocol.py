@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from airflow_provider_binlog.schema import TableId, TableName
 from airflow_provider_binlog.spark.plan.evolution import Evolution
@@ -90,6 +90,7 @@ class TableChange(Generic[Rows]):
         ends: Whether the name stands for no table afterwards, and the rows are only kept.
         claims: Value of `FIELDS` that `before` is to get ahead of its columns' change; else None.
         foreign_write: The commit of others that the lake table still has rows of; None if of none.
+        source_types: The types of columns at the source, by name, where they are known.
     """
 
     table: str
@@ -107,6 +108,7 @@ class TableChange(Generic[Rows]):
     ends: bool = False
     claims: str | None = None
     foreign_write: ForeignWrite | None = None
+    source_types: dict[str, str] = field(default_factory=dict)
 
     @property
     def contents(self) -> Contents:
@@ -161,3 +163,21 @@ class Target(Protocol[Rows]):
 
     def set_properties(self, table: str, properties: Mapping[str, str]) -> None:
         """Set properties of a lake table."""
+
+
+Staged = TypeVar("Staged")
+"""A change whose rows are written where nobody reads them."""
+
+
+@runtime_checkable
+class TransactionalTarget(Target[Rows], Protocol[Rows, Staged]):
+    """Tables that one transaction commits together, without those that fail."""
+
+    def stage(self, change: TableChange[Rows]) -> Staged:
+        """Write the rows of a change; threads call it at the same time."""
+
+    def commit_staged(self, staged: Sequence[Staged]) -> list[Commit | Exception]:
+        """Commit all changes but those that fail; return the outcome of each, in their order."""
+
+    def close(self) -> None:
+        """Close the connections."""

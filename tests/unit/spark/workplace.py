@@ -171,6 +171,12 @@ class Workplace:
         assert hold is not None
         return hold
 
+    def read(self, database: str, table: str) -> dict[str, list[Any]]:
+        """Return the values of a lake table by column, as Arrow gives them to Python."""
+        session, target = reading_session(self.spark), self.lake.target(database, table)
+        values: dict[str, list[Any]] = session.table(target).toArrow().to_pydict()
+        return values
+
     def found(self, table: Table) -> list[dict[str, Any]]:
         """The rows of the lake table, by column name."""
         frame = reading_session(self.spark).table(self.target(table))

@@ -1,4 +1,4 @@
-"""Targets: in memory, and of Delta and Iceberg, each by the contract."""
+"""Targets: in memory, of Delta, Iceberg and PostgreSQL, each by the contract."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from airflow_provider_binlog.spark.collapse.partial_rows import ROW
 from airflow_provider_binlog.spark.job.session import Sessions
 from airflow_provider_binlog.spark.target.delta.table import DeltaLake
 from airflow_provider_binlog.spark.target.iceberg.catalog import IcebergLake
+from airflow_provider_binlog.spark.target.postgresql.table_commit import TableCommit
+from airflow_provider_binlog.spark.target.postgresql.target import PostgresTarget
 from airflow_provider_binlog.spark.target.protocol import DELETED, LACKS, held, source_column
 from airflow_provider_binlog.spark.target.spark_target import SourceRows, SparkTarget
 from airflow_provider_binlog.spark.target.state import ForeignWrite
@@ -20,6 +22,7 @@ from airflow_provider_binlog.table_options import TableRules
 from tests.contract.target import TargetCases, TargetLake
 from tests.support import memory_target
 from tests.support.memory_target import MemoryTarget, SourceRow
+from tests.support.postgresql import administer, read_rows, settings_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from airflow_provider_binlog.spark.target.spark_target import LakeFormat
+    from tests.services.postgresql import PostgresServer
 
 
 def die(*_: object) -> None:
@@ -113,6 +117,39 @@ class SparkLake(TargetLake):
             yield
 
 
+class PostgresLake(TargetLake):
+    """Tables of PostgreSQL."""
+
+    is_atomic = True
+
+    def __init__(self, spark: SparkSession, server: PostgresServer) -> None:
+        self.session = Sessions(spark, {}).get(few=True)
+        self.server = server
+        self.postgresql = PostgresTarget(self.session, settings_of(server), TableRules())
+        super().__init__(self.postgresql, "shop")
+        self.other = administer(spark, server)
+
+    make = SparkLake.make
+
+    def read(self, columns: Iterable[str]) -> list[dict[str, Any]]:
+        names = ", ".join(f'"{name}"' for name in columns)
+        return read_rows(self.other, f"SELECT {names} FROM {self.table}")
+
+    def write_by_hand(self, row: dict[str, Any]) -> None:
+        values = ", ".join("NULL" if value is None else repr(value) for value in row.values())
+        self.other.execute(f"INSERT INTO {self.table} VALUES ({values})")
+
+    @contextmanager
+    def killed_before_rows(self) -> Iterator[None]:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(TableCommit, "_write", die)
+            yield
+
+    def close(self) -> None:
+        self.other.close()
+        self.postgresql.close()
+
+
 class TestMemory(TargetCases):
     """Rows of Python's."""
 
@@ -137,3 +174,20 @@ class TestIceberg(TargetCases):
     @pytest.fixture
     def lake(self, spark: SparkSession) -> TargetLake:
         return SparkLake(spark, IcebergLake("shop", "lake", TableRules(), {}))
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    "kind", ["postgresql18", pytest.param("postgresql15", marks=pytest.mark.slow)]
+)
+@pytest.mark.server
+class TestPostgresql(TargetCases):
+    """Tables of a database."""
+
+    @pytest.fixture
+    def lake(
+        self, kind: str, request: pytest.FixtureRequest, spark: SparkSession
+    ) -> Iterator[TargetLake]:
+        lake = PostgresLake(spark, request.getfixturevalue(kind))
+        yield lake
+        lake.close()

@@ -1,0 +1,1 @@
+"""PostgreSQL tables: one transaction commits all tables of a merge, with their marks."""

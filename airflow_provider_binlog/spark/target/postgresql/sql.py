@@ -1,0 +1,119 @@
+"""SQL of the changes of PostgreSQL tables: columns, keys, and rows from a staged table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from airflow_provider_binlog.spark.target.postgresql.connection import quote
+from airflow_provider_binlog.spark.target.protocol import DELETED, LACKS, held, source_column
+
+
+def column_list(names: Iterable[str]) -> str:
+    """Return names as SQL lists them."""
+    return ", ".join(map(quote, names))
+
+
+def create_table(table: str, columns: Mapping[str, str]) -> str:
+    """Return the CREATE TABLE of columns with their types, a collation included."""
+    defined = ", ".join(f"{quote(name)} {type_}" for name, type_ in columns.items())
+    return f"CREATE TABLE {table} ({defined})"
+
+
+def create_staged(table: str, columns: Mapping[str, str]) -> str:
+    """Return the CREATE TABLE of staged rows, which a crash of the server may empty."""
+    defined = ", ".join(f"{name} {type_}" for name, type_ in columns.items())
+    return f"CREATE UNLOGGED TABLE {table} ({defined}) WITH (autovacuum_enabled = false)"
+
+
+def rename_columns(table: str, renamed: Mapping[str, str]) -> list[str]:
+    """Return the statements that rename columns, all at once as far as anybody sees."""
+    steps = [*renamed.items()]
+    if renamed.keys() & {*renamed.values()}:
+        aside = {old: f"_column_{number}" for number, old in enumerate(renamed)}
+        steps = [*aside.items(), *((aside[old], new) for old, new in renamed.items())]
+    return [f"ALTER TABLE {table} RENAME COLUMN {quote(a)} TO {quote(b)}" for a, b in steps]
+
+
+def add_column(table: str, name: str, type_: str, value: str | None) -> list[str]:
+    """Return the statements that add a column; rows that are there get the value, unwritten."""
+    added = f"ALTER TABLE {table} ADD COLUMN {quote(name)} {type_}"
+    if value is None:
+        return [added]
+    kept = f"ALTER TABLE {table} ALTER COLUMN {quote(name)} DROP DEFAULT"
+    return [f"{added} DEFAULT {value}", kept]
+
+
+def insert(table: str, names: Sequence[str], staged: str) -> str:
+    """Return the INSERT of the staged rows that are to be there."""
+    values = ", ".join(map(source_column, range(len(names))))
+    return (
+        f"INSERT INTO {table} ({column_list(names)}) "
+        f"SELECT {values} FROM {staged} WHERE NOT {DELETED}"
+    )
+
+
+def merge(
+    table: str,
+    names: Sequence[str],
+    key: Sequence[int],
+    staged: str,
+    *,
+    groups: Sequence[Sequence[int]] = (),
+    nulls: bool | None = None,
+) -> str:
+    """Return the MERGE of staged rows by their key.
+
+    Args:
+        table: The quoted name.
+        names: All columns, in the order of the staged ones.
+        key: Which of them identify a row.
+        staged: The table of the staged rows.
+        groups: Columns that staged rows may not hold, those together that have one `held`.
+        nulls: Of the rows, those with NULL in the key, or those without; None for all.
+    """
+    values = [f"s.{source_column(index)}" for index in range(len(names))]
+    kept = list(values)
+    for number, group in enumerate(groups):
+        for index in group:
+            kept[index] = (
+                f"CASE WHEN s.{held(number)} THEN {values[index]} ELSE t.{quote(names[index])} END"
+            )
+    sets = ", ".join(f"{quote(name)} = {value}" for name, value in zip(names, kept, strict=True))
+    source = staged if nulls is None else f"(SELECT * FROM {staged} WHERE {_null(key, nulls)})"
+    return (
+        f"MERGE INTO {table} AS t USING {source} AS s ON {_same(names, key, nulls)}"
+        f" WHEN MATCHED AND s.{DELETED} THEN DELETE"
+        f" WHEN MATCHED THEN UPDATE SET {sets}"
+        f" WHEN NOT MATCHED AND NOT s.{DELETED}"
+        f" THEN INSERT ({column_list(names)}) VALUES ({', '.join(values)})"
+    )
+
+
+def has_null_keys(staged: str, key: Sequence[int]) -> str:
+    """Return the query of whether a staged row has NULL in its key."""
+    return f"SELECT EXISTS (SELECT FROM {staged} WHERE {_null(key, True)})"  # noqa: FBT003
+
+
+def find_orphans(
+    table: str, names: Sequence[str], key: Sequence[int], staged: str, *, nulls: bool
+) -> str:
+    """Return the query of staged rows that lack what a row of the table would have to hold.
+
+    It gives how many they are, and the key of one.
+    """
+    keys = " || ',' || ".join(f"coalesce(s.{source_column(i)}::text, 'NULL')" for i in key)
+    return (
+        f"SELECT json_build_array(count(*), min({keys})) FROM {staged} AS s "
+        f"WHERE s.{LACKS} IS NOT NULL AND NOT EXISTS "
+        f"(SELECT FROM {table} AS t WHERE {_same(names, key, nulls)})"
+    )
+
+
+def _same(names: Sequence[str], key: Sequence[int], nulls: bool | None) -> str:  # noqa: FBT001
+    equals = "IS NOT DISTINCT FROM" if nulls else "="
+    return " AND ".join(f"t.{quote(names[i])} {equals} s.{source_column(i)}" for i in key)
+
+
+def _null(key: Sequence[int], is_null: bool) -> str:  # noqa: FBT001
+    condition = " OR ".join(f"{source_column(index)} IS NULL" for index in key)
+    return f"({condition})" if is_null else f"NOT ({condition})"

@@ -1,0 +1,285 @@
+"""Tables of PostgreSQL: rows are staged table by table, and one transaction commits all of them.
+
+Spark computes the rows as text; the driver copies them to staged tables, over connections that only
+it has. Readers see the changes of all tables, their columns included, or none of them.
+"""
+
+# ruff: noqa: SLF001  PySpark has no other way to count the partitions without Python.
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from itertools import count
+from threading import RLock
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from airflow_provider_binlog.errors import BinlogError, MergeError
+from airflow_provider_binlog.schema import TableName
+from airflow_provider_binlog.spark.collapse.kept_rows import checkpoint
+from airflow_provider_binlog.spark.collapse.source_rows import SparkRows
+from airflow_provider_binlog.spark.job.session import count_partitions
+from airflow_provider_binlog.spark.names import postgresql_name, quote_text
+from airflow_provider_binlog.spark.plan.segment import Segment
+from airflow_provider_binlog.spark.target.postgresql import marks, sql
+from airflow_provider_binlog.spark.target.postgresql.connection import (
+    Connection,
+    Connections,
+    literal,
+)
+from airflow_provider_binlog.spark.target.postgresql.marks import StoredTable
+from airflow_provider_binlog.spark.target.postgresql.settings import PostgresSettings
+from airflow_provider_binlog.spark.target.postgresql.table_commit import (
+    ColumnPlan,
+    StagedChange,
+    TableCommit,
+    TableCopy,
+    split_name,
+)
+from airflow_provider_binlog.spark.target.postgresql.types import (
+    NUL_REFUSED,
+    column_type,
+    copied,
+    has_text,
+    spark_type,
+    value_text,
+    without_nul,
+)
+from airflow_provider_binlog.spark.target.protocol import (
+    DELETED,
+    LACKS,
+    Commit,
+    KeyedRows,
+    TableChange,
+    held,
+    source_column,
+)
+from airflow_provider_binlog.spark.target.spark_target import EXPANSION, SourceRows
+from airflow_provider_binlog.spark.target.sql import literal as spark_literal
+from airflow_provider_binlog.spark.target.state import TargetState
+from airflow_provider_binlog.table_options import TableRules
+
+_C = 'pg_catalog."C"'
+
+
+class PostgresRows(SparkRows):
+    """Makes DataFrames, and copies of tables without Spark; a `RowMaker`."""
+
+    def copy(self, table: str, columns: Mapping[str, str], *, size: int) -> Any:  # noqa: ARG002
+        """See `RowMaker`."""
+        return TableCopy(table)
+
+    def refuse_orphans(self, rows: SourceRows, segment: Segment, table: str) -> None:
+        """Do nothing: the commit has named them."""
+
+
+class PostgresTarget:
+    """Tables of a database; a `TransactionalTarget`.
+
+    Args:
+        session: Its JVM has the driver.
+        settings: How to reach the database.
+        options: Those of the tables.
+    """
+
+    def __init__(
+        self, session: SparkSession, settings: PostgresSettings, options: TableRules
+    ) -> None:
+        self._options = options
+        self._connections = Connections(session, settings)
+        # It holds the lock of the run, until the end.
+        self._run_connection = Connection(session, settings)
+        marks.set_up(self._run_connection)
+        self._run = marks.start_run(self._run_connection)
+        self._numbers = count(1)
+        # A transaction that is open already: renamed tables took rows along.
+        self._opened: ExitStack | None = None
+        self._writer, self._writing = self._run_connection, RLock()
+
+    def locate(self, name: TableName) -> str:
+        """Return the quoted name of a table; see `Target`."""
+        return postgresql_name(self._options, *name)
+
+    def read_state(self, table: str) -> TargetState | None:
+        """Return the state of a table; see `Target`."""
+        with self._reading() as connection:
+            stored = marks.read_table(connection, *split_name(table))
+        return None if stored is None else stored.state
+
+    def set_properties(self, table: str, properties: Mapping[str, str]) -> None:
+        """Set properties; see `Target`."""
+        with self._reading() as connection:
+            marks.set_properties(connection, *split_name(table), dict(properties))
+
+    def commit(self, change: TableChange[Any]) -> Commit | None:
+        """Commit a change; see `Target`.
+
+        The copy of another table is committed with the changes that are staged.
+        """
+        if isinstance(change.rows.rows, TableCopy):
+            return self._copy(change)
+        (done,) = self.commit_staged([self.stage(change)])
+        if isinstance(done, Exception):
+            raise done
+        return done
+
+    def stage(self, change: TableChange[Any]) -> StagedChange:
+        """Copy the rows of a change; see `TransactionalTarget`."""
+        with self._reading() as connection:
+            stored = marks.read_table(connection, *split_name(change.table))
+        plans, rows = _plan_columns(change, stored), change.rows.rows
+        if isinstance(rows, TableCopy):
+            return StagedChange(change, rows.table, plans, {})
+        with self._connections.take() as connection:
+            name = marks.name_staged(self._run, next(self._numbers))
+            connection.execute(sql.create_staged(name, _staged_columns(change, plans)))
+            policy = self._options.of(change.owner.name).on_nul or "fail"
+            with _naming_nul():
+                connection.copy(name, _lines(change, plans, rows, policy), few=rows.is_few)
+            values = _filled_values(change, plans, rows.frame.sparkSession)
+        return StagedChange(change, name, plans, values)
+
+    def commit_staged(self, staged: Sequence[StagedChange]) -> list[Commit | Exception]:
+        """Commit changes together; see `TransactionalTarget`."""
+        outcomes: list[Commit | Exception] = []
+        with self._writing, self._open() as opened:
+            self._opened = None
+            marks.lock_schemas(self._writer, {split_name(each.change.table)[0] for each in staged})
+            for each in staged:
+                try:
+                    with self._writer.savepoint():
+                        outcomes.append(TableCommit(self._writer, each).run())
+                except BinlogError as error:
+                    outcomes.append(error)
+            opened.close()
+            for each in staged:
+                marks.drop_staged(self._writer, each.rows)
+        return outcomes
+
+    def close(self) -> None:
+        """Close the connections; what is left of staged tables the next run drops."""
+        self._connections.close()
+        self._run_connection.close()
+
+    def _copy(self, change: TableChange[Any]) -> Commit:
+        """Copy a table in the transaction that the staged changes are committed in."""
+        with self._writing:
+            self._opened = self._open()
+            marks.lock_schemas(self._writer, {split_name(change.table)[0]})
+            with self._writer.savepoint():
+                return TableCommit(self._writer, self.stage(change)).run()
+
+    def _open(self) -> ExitStack:
+        """Return what ends the transaction; it begins now, unless it is open."""
+        if self._opened is not None:
+            return self._opened
+        opened = ExitStack()
+        opened.enter_context(marks.merging(self._writer))
+        return opened
+
+    @contextmanager
+    def _reading(self) -> Iterator[Connection]:
+        """Lend a connection that sees what is copied."""
+        if self._opened is None:
+            with self._connections.take() as connection:
+                yield connection
+        else:
+            with self._writing, self._writer.savepoint():
+                yield self._writer
+
+
+def _plan_columns(change: TableChange[Any], stored: StoredTable | None) -> dict[str, ColumnPlan]:
+    """Return what each column is to be, by its name at the source."""
+    plans: dict[str, ColumnPlan] = {}
+    named = {} if stored is None else stored.named
+    for name, spark in change.columns.items():
+        source, collation = change.source_types.get(name), None
+        column = named.get(change.evolution.columns.get(name, ""))
+        note = None if stored is None or column is None else stored.note(column)
+        if note is not None:
+            source = source or note.source
+        if note is not None and source is None and spark_type(note.type) == spark:
+            type_ = note.type
+        else:
+            type_ = column_type(spark, source)
+        if type_ == "text" and name in change.key:
+            collation = _C if column is None or column.collation is None else column.collation
+        plans[name] = ColumnPlan(type_, source, collation)
+    return plans
+
+
+def _staged_columns(change: TableChange[Any], plans: Mapping[str, ColumnPlan]) -> dict[str, str]:
+    columns = {source_column(at): plan.definition for at, plan in enumerate(plans.values())}
+    columns[DELETED] = "boolean"
+    groups = change.rows.groups if isinstance(change.rows, KeyedRows) else ()
+    columns |= {held(number): "boolean" for number in range(len(groups))}
+    return columns | ({LACKS: "text"} if groups else {})
+
+
+def _lines(
+    change: TableChange[Any], plans: Mapping[str, ColumnPlan], rows: SourceRows, policy: str
+) -> DataFrame:
+    """Return the rows as COPY reads them, each with its line feed."""
+    fields = []
+    for at, (name, plan) in enumerate(plans.items()):
+        spark, value = change.columns[name], source_column(at)
+        if spark == "string":
+            value = without_nul(value, name, policy)
+        text = value_text(value, plan.type, plan.source, spark=spark)
+        fields.append(copied(text, is_text=has_text(spark)))
+    others = [*_staged_columns(change, plans)][len(plans) :]
+    fields += [copied(f"CAST({name} AS string)", is_text=False) for name in others]
+    tab, end = quote_text("\t"), quote_text("\n")
+    lines = rows.frame.selectExpr(f"concat({f', {tab}, '.join(fields)}, {end}) AS line")
+    if rows.is_few:
+        return lines
+    # The driver holds those of one partition, compressed.
+    wanted = count_partitions(EXPANSION * rows.bytes)
+    if wanted >= 2 * lines._jdf.rdd().getNumPartitions():
+        lines = lines.repartition(wanted)
+    return checkpoint(lines)
+
+
+def _filled_values(
+    change: TableChange[Any], plans: Mapping[str, ColumnPlan], session: SparkSession
+) -> dict[str, str]:
+    """Return SQL of what older rows hold in added columns, where that is not NULL."""
+    filled = change.evolution.filled
+    if not filled:
+        return {}
+    texts = (
+        value_text(
+            f"({spark_literal(value, change.columns[name])})",
+            plans[name].type,
+            plans[name].source,
+            spark=change.columns[name],
+        )
+        for name, value in filled.items()
+    )
+    (row,) = session.sql(f"SELECT {', '.join(texts)}").collect()
+    return {
+        name: f"{literal(text)}::{plans[name].type}"
+        for name, text in zip(filled, row, strict=True)
+        if text is not None
+    }
+
+
+@contextmanager
+def _naming_nul() -> Iterator[None]:
+    """Raise a MergeError where Spark failed on a NUL character."""
+    try:
+        yield
+    except Exception as error:
+        found = re.search(
+            rf"{NUL_REFUSED}: column (.*?)( SQLSTATE: .*)?$", str(error), re.MULTILINE
+        )
+        if found is None:
+            raise
+        raise MergeError(
+            f"{NUL_REFUSED}: remove it at the source, or choose on_nul='strip' or 'replace' in the "
+            "options of the table",
+            column=found[1].strip(),
+        ) from None
