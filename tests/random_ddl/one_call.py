@@ -88,7 +88,10 @@ class OneCall:
             changes = self._task("changes").poke(self._context()).xcom_value
             self.runs += 1
             between("plan", "")
-            planned = self._task("plan").execute(self._context())
+            plan = self._task("plan")
+            # Its template is rendered by Airflow.
+            plan.reload = []
+            planned = plan.execute(self._context())
             between("snapshot", "")
             for arguments in planned:
                 self._read(arguments)
