@@ -9,11 +9,12 @@ the field: an exact name precedes a glob, and of two globs the later one holds.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields
 from fnmatch import fnmatchcase
 from functools import cache
-from typing import Any, get_type_hints
+from typing import Any, NamedTuple, get_type_hints
 
 from airflow_provider_binlog.errors import MALFORMED, ConfigurationError
 from airflow_provider_binlog.names import find_unmatched, is_exact_glob, join_table_name
@@ -31,12 +32,22 @@ class TableOptions:
             is reloaded, leave it `stale`, or `ignore` that; `warn` by default.
         on_nul: In PostgreSQL, whose texts hold no NUL character: `fail` the table where one has it,
             `strip` the character, or `replace` it by U+FFFD; `fail` by default.
+        cluster_by: Columns that a new Delta table is clustered by.
+        partition_by: Columns that a new table is partitioned by, of Iceberg also transforms, as
+            `days(created_at)` or `bucket(16, id)`.
+        sort_by: Columns and transforms that rows of a new Iceberg table are sorted by, each as SQL
+            sorts: `day DESC NULLS LAST`.
+        properties: Table properties, which an existing table gets, too.
     """
 
     key: tuple[str, ...] | None = None
     target: str | None = None
     on_foreign_write: str | None = None
     on_nul: str | None = None
+    cluster_by: tuple[str, ...] | None = None
+    partition_by: tuple[str, ...] | None = None
+    sort_by: tuple[str, ...] | None = None
+    properties: dict[str, str] | None = None
 
     @property
     def given(self) -> dict[str, Any]:
@@ -90,11 +101,74 @@ class TableRules:
         texts = {text for name in names for text in (".".join(name), join_table_name(name))}
         return find_unmatched(self.by_glob, texts)
 
+    def check_format(self, format_: str) -> None:
+        """Refuse layouts and properties that a format does not have."""
+        for glob, options in self.by_glob.items():
+            for name in options.given:
+                if format_ not in _FORMATS.get(name, (format_,)):
+                    raise ConfigurationError(
+                        f"an option of {' and '.join(_FORMATS[name])} tables alone",
+                        table=glob,
+                        option=name,
+                        format=format_,
+                    )
+
     @property
     def targets(self) -> dict[str, str]:
         """The names of lake tables that are given, by glob."""
         targets = ((glob, options.target) for glob, options in self.by_glob.items())
         return {glob: target for glob, target in targets if target is not None}
+
+
+_FORMATS = {
+    "cluster_by": ("delta",),
+    "partition_by": ("delta", "iceberg"),
+    "sort_by": ("iceberg",),
+    "properties": ("delta", "iceberg"),
+}
+_LAYOUTS = ("cluster_by", "partition_by", "sort_by")
+
+_OWN_PROPERTIES = "binlog."
+_TRANSFORM = re.compile(
+    r"(years|months|days|hours|bucket|truncate)\((?:(\d+), ?)?(.+)\)", re.DOTALL
+)
+_WITH_WIDTH = frozenset({"bucket", "truncate"})
+_ORDER = re.compile(
+    r"(.+?)((?: (?:asc|desc))?(?: nulls (?:first|last))?)", re.DOTALL | re.IGNORECASE
+)
+
+
+class LayoutTerm(NamedTuple):
+    """A column that rows are laid out by.
+
+    Attributes:
+        transform: What is taken of its values: `days`, `bucket`, ...; empty for the whole.
+        width: The number of buckets, or of characters that are kept.
+        order: How they are sorted, in words of SQL; empty if as usual.
+    """
+
+    column: str
+    transform: str = ""
+    width: int | None = None
+    order: str = ""
+
+
+def read_term(text: str, *, sorts: bool = False) -> LayoutTerm:
+    """Return what an element of `partition_by` says, or of `sort_by` if it `sorts`."""
+    order = ""
+    if sorts and (ordered := _ORDER.fullmatch(text)) is not None:
+        text, order = ordered[1], ordered[2].strip().upper()
+    match = _TRANSFORM.fullmatch(text)
+    if match is None:
+        return LayoutTerm(text, order=order)
+    transform, width, column = match.groups()
+    if (width is not None) != (transform in _WITH_WIDTH):
+        raise ConfigurationError(
+            "not a transform of a column: years(c), months(c), days(c), hours(c), bucket(16, c) or "
+            "truncate(4, c)",
+            given=text,
+        )
+    return LayoutTerm(column, transform, None if width is None else int(width), order)
 
 
 @cache
@@ -124,11 +198,36 @@ def _read_options(glob: str, value: object) -> TableOptions:
         )
     if options.key is not None and not all(options.key):
         raise ConfigurationError("a column of the key has no name", table=glob, key=options.key)
+    _check_layout(glob, options)
     if options.target is not None and not is_exact_glob(glob) and "{table}" not in options.target:
         raise ConfigurationError(
             "a name for several lake tables needs {table}", table=glob, target=options.target
         )
     return options
+
+
+def _check_layout(glob: str, options: TableOptions) -> None:
+    if options.cluster_by and options.partition_by:
+        raise ConfigurationError(
+            "a table is clustered or partitioned, not both", table=glob, given=options.given
+        )
+    for name in _LAYOUTS:
+        for text in getattr(options, name) or ():
+            try:
+                term = read_term(text, sorts=name == "sort_by")
+            except ConfigurationError as error:
+                error.context |= {"table": glob, "option": name}
+                raise
+            if not term.column:
+                raise ConfigurationError("a column has no name", table=glob, option=name)
+    for name in options.properties or ():
+        if not name or name.startswith(_OWN_PROPERTIES):
+            raise ConfigurationError(
+                "not a property that can be given: a name, but none of the merge's own",
+                table=glob,
+                option="properties",
+                given=name,
+            )
 
 
 def _read_option(glob: str, name: str, value: object) -> Any:

@@ -106,11 +106,12 @@ class BinlogMergeOperator(RendersObjects, SparkSubmitOperator):
     :param options: :class:`~airflow_provider_binlog.TableOptions` by globs of ``database.table``,
         or their JSON form: ``target``, the name of a lake table, such as
         ``"lake.{database}_{table}"``, ``key``, the key columns of a table whose key the log
-        does not contain, and ``on_foreign_write``, what to do once others changed rows of a lake
+        does not contain, ``on_foreign_write``, what to do once others changed rows of a lake
         table: ``"warn"`` in every run until it is reloaded, leave it ``"stale"``, or ``"ignore"``
         that; ``on_nul``, for PostgreSQL, whose texts hold no NUL character: ``"fail"`` the table
-        (the default), ``"strip"`` or ``"replace"`` it. Targets of Delta are names in
-        ``spark_catalog``; without one a table is a folder below ``lake``. The default of Iceberg
+        (the default), ``"strip"`` or ``"replace"`` it; and the layout of new tables:
+        ``cluster_by``, ``partition_by``, ``sort_by``, ``properties``. Targets of Delta are names
+        in ``spark_catalog``; without one a table is a folder below ``lake``. The default of Iceberg
         and PostgreSQL is ``"{database}.{table}"``. (templated)
     :param initial_load: What to do about a table that was never loaded, and has rows from before
         the staged log, which does not contain its ``CREATE TABLE``. ``"snapshot"``: it is
@@ -384,7 +385,7 @@ def _count_rows(tables: Iterable[Mapping[str, Any]]) -> str:
 
 
 def warning_lines(report: Mapping[str, Any]) -> Iterator[str]:
-    """Yield warnings of globs that match nothing, and of tables that are suspect or lacked rows."""
+    """Yield warnings of globs that match nothing, and of tables."""
     if globs := report.get("unmatched"):
         yield f"{report['source']}: {UNMATCHED} (globs={', '.join(globs)})"
     for table in report.get("tables", ()):
@@ -392,6 +393,8 @@ def warning_lines(report: Mapping[str, Any]) -> Iterator[str]:
             yield f"{table['table']}: {table['reason']}"
         if suspect := table.get("suspect"):
             yield f"{table['table']} is suspect: {suspect}"
+        if layout := table.get("layout"):
+            yield f"{table['table']}: {layout}"
         if (rows := table.get("missing_rows")) and not table["reason"]:
             yield (
                 f"{table['table']}: {rows} rows that were updated or deleted were not in "

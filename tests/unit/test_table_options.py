@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_binlog.errors import ConfigurationError
-from airflow_provider_binlog.table_options import TableOptions, TableRules
+from airflow_provider_binlog.table_options import TableOptions, TableRules, read_term
 
 RULES = TableRules.read(
     {
@@ -72,11 +72,45 @@ def test_the_text_of_rules_is_read_back_and_survives_a_command_line() -> None:
         ({"shop.visits": {"target": 1}}, "another type.*option=target"),
         ({"shop.*": {"target": "orders"}}, r"needs \{table\}"),
         ({"shop.*": {"on_foreign_write": "fail"}}, "warn, stale or ignore.*given=fail"),
+        ({"a.b": {"cluster_by": "id"}}, "another type.*table=a.b, option=cluster_by"),
+        ({"a.b": {"cluster_by": ["id"], "partition_by": ["id"]}}, "not both.*table=a.b"),
+        ({"a.b": {"sort_by": ["id", ""]}}, "a column has no name.*table=a.b, option=sort_by"),
+        ({"a.b": {"partition_by": ["bucket(id)"]}}, "not a transform.*table=a.b.*partition_by"),
+        ({"a.b": {"partition_by": ["days(4, id)"]}}, "not a transform.*table=a.b"),
+        ({"a.b": {"properties": {"a": 1}}}, "another type.*table=a.b, option=properties"),
+        ({"a.b": {"properties": {"binlog.key": "[]"}}}, "none of the merge's own.*table=a.b"),
     ],
 )
 def test_what_cannot_be_used_is_refused_by_table_and_option(wrong: Any, says: str) -> None:
     with pytest.raises(ConfigurationError, match=says):
         TableRules.read(wrong)
+
+
+@pytest.mark.parametrize(
+    ("text", "term"),
+    [
+        ("from", ("from", "", None, "")),
+        ("a, b", ("a, b", "", None, "")),
+        ("days(created at)", ("created at", "days", None, "")),
+        ("bucket(16, id)", ("id", "bucket", 16, "")),
+        ("truncate(4,name) desc", ("name", "truncate", 4, "DESC")),
+        ("day asc nulls last", ("day", "", None, "ASC NULLS LAST")),
+        ("desc", ("desc", "", None, "")),
+    ],
+)
+def test_a_term_of_a_layout_is_a_column_or_what_is_taken_of_it(text: str, term: Any) -> None:
+    assert read_term(text, sorts=True) == term
+
+
+@pytest.mark.parametrize(
+    ("format_", "option"),
+    [("delta", "sort_by"), ("iceberg", "cluster_by"), ("postgresql", "sort_by")],
+)
+def test_a_layout_that_the_format_does_not_have_is_refused(format_: str, option: str) -> None:
+    rules = TableRules.read({"shop.*": {option: ["id"]}})
+
+    with pytest.raises(ConfigurationError, match=rf"table=shop.\*, option={option}"):
+        rules.check_format(format_)
 
 
 def test_what_is_not_json_is_refused() -> None:

@@ -108,7 +108,9 @@ _ARGUMENTS: dict[str, dict[str, Any]] = {
         "and table in PostgreSQL; default: {database}.{table}; delta's: a folder below --lake; "
         "on_foreign_write: what to do once others changed rows of a lake table: warn, stale or "
         "ignore; default: warn; on_nul: what to do about NUL characters, which texts of "
-        "PostgreSQL do not hold: fail, strip or replace; default: fail",
+        "PostgreSQL do not hold: fail, strip or replace; default: fail; "
+        "cluster_by (delta), partition_by, sort_by (iceberg): columns that a new table is laid out "
+        "by; properties: of the lake table",
     },
     "--table-property": {
         "dest": "properties",
@@ -160,6 +162,7 @@ def parse_arguments(arguments: Sequence[str] | None) -> tuple[MergeOptions, str 
     if values["tag"] is not None and values["format"] != "iceberg":
         parser.error("only Iceberg tables have tags: leave --tag out")
     values |= {name: collect(values[name]) for name, collect in _COLLECTED.items()}
+    values["table_options"].check_format(values["format"])
     return MergeOptions(**values), report
 
 
@@ -274,8 +277,8 @@ UNMATCHED = (
 )
 
 _SHOWN = (
-    *("table", "target", "status", "reason", "position", "suspect", "snapshot", "changes", "rows"),
-    *("missing_rows", "bytes", "version", "seconds", "error", "retryable"),
+    *("table", "target", "status", "reason", "position", "suspect", "layout", "snapshot"),
+    *("changes", "rows", "missing_rows", "bytes", "version", "seconds", "error", "retryable"),
 )
 
 
@@ -289,6 +292,8 @@ class TableReport:
         is_merged: Whether anything was committed.
         lacks: What a merged table lacks, if the author chose that.
         foreign_write: The commit of others that changed rows, and that no reload replaced yet.
+        layout: Options that an existing lake table does not follow, where that was not reported
+            before; or properties that it refused.
         snapshot: Id of the snapshot that was loaded; or why a newer one is not.
         applied_before, applied_after: How much of the log the target contained, and contains.
         changes: Change rows that were read, by type.
@@ -305,6 +310,7 @@ class TableReport:
     is_merged: bool = False
     lacks: str = ""
     foreign_write: ForeignWrite | None = None
+    layout: str = ""
     snapshot: str = ""
     applied_before: Mark = NOTHING
     applied_after: Mark = NOTHING

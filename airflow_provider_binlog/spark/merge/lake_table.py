@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_binlog.errors import MergeError, ReloadNeededError
 from airflow_provider_binlog.manifest import Manifest, Part
@@ -25,6 +25,7 @@ from airflow_provider_binlog.spark.plan.table_log import (
     find_uncaptured,
 )
 from airflow_provider_binlog.spark.reload.plan import Reload
+from airflow_provider_binlog.spark.target.layout import Layout, Note
 from airflow_provider_binlog.spark.target.state import (
     NOTHING,
     UNSEEN,
@@ -34,9 +35,10 @@ from airflow_provider_binlog.spark.target.state import (
     TargetState,
 )
 from airflow_provider_binlog.staging.paths import ReadFiles, read_manifests
+from airflow_provider_binlog.table_options import TableOptions
 
 if TYPE_CHECKING:
-    pass
+    from airflow_provider_binlog.spark.target.protocol import Target
 
 
 REMOVED = "a manifest that it needs is not staged any more"
@@ -128,6 +130,7 @@ class LakeTable(TableReport):
     """One table in one merge; from its failure or its hold on, the merge leaves it as it is.
 
     Attributes:
+        options: Those of the table.
         is_read: Whether its state could be read.
         state: That state; None if there is no such table.
         first_needed: Number of the first manifest that it needs.
@@ -140,6 +143,7 @@ class LakeTable(TableReport):
     """
 
     name: TableName = field(kw_only=True)
+    options: TableOptions = field(default_factory=TableOptions)
     is_read: bool = False
     state: TargetState | None = None
     first_needed: int = 0
@@ -390,6 +394,29 @@ def wait_for_snapshot(table: LakeTable, staged: StagedLog) -> None:
     is_complete = id_ is not None and staged.newest.created(id_) is not None
     if table.unloaded and table.state is None and not is_complete:
         table.hold = Hold("loading", table.unloaded)
+
+
+def follow_options(table: LakeTable, target: Target[Any]) -> None:
+    """Set the properties that options say, and note what a merged lake table does not follow.
+
+    What was said once is not said again. A new table was made as the options say.
+    """
+    if table.state is None or not table.is_merged:
+        return
+    layout, note = Layout.of(table.options), Note.of(table.state.properties)
+    said = [layout.difference(note)]
+    chosen = (table.options.properties or {}).items()
+    refused = dict(chosen & note.refused.items())
+    if wanted := dict(chosen - table.state.properties.items() - note.refused.items()):
+        try:
+            target.set_properties(table.target, wanted)
+        except Exception as error:  # noqa: BLE001  The rows are there: it is reported.
+            refused |= wanted
+            names = ", ".join(sorted(wanted))
+            said.append(f"properties could not be set ({names}): {explain(error)}")
+    if (now := Note(layout.given, refused)) != note:
+        target.set_properties(table.target, now.property)
+    table.layout = "; ".join(filter(None, said))
 
 
 def check_named(tables: Iterable[LakeTable], staged: StagedLog) -> None:

@@ -36,6 +36,7 @@ from airflow_provider_binlog.spark.merge.lake_table import (
     check_named,
     cover,
     find_foreign_write,
+    follow_options,
     stale_for,
     wait_for_snapshot,
 )
@@ -216,7 +217,7 @@ def _merge_tables(run: MergeRun) -> tuple[list[LakeTable], RunningMerge | None]:
     find_needs(run, tables)
     log = read_needed_log(run, tables)
     for table in tables:
-        _plan(table, log, run.options)
+        _plan(table, log)
     for table in tables:
         _note_held(run, table)
     work = [table for table in tables if table.is_active and table.segment is not None]
@@ -270,7 +271,8 @@ def survey_tables(run: MergeRun) -> list[LakeTable]:
 
     def survey(name: TableName) -> LakeTable:
         target = run.lake.target.locate(name)
-        table = LakeTable(".".join(name), target, name=name)
+        table_options = run.options.table_options.of(name)
+        table = LakeTable(".".join(name), target, name=name, options=table_options)
         try:
             state = run.lake.target.read_state(target)
             adopts = run.options.adopt or is_adopted(start.snapshots, name, start.before)
@@ -300,8 +302,7 @@ def find_needs(run: MergeRun, tables: Sequence[LakeTable]) -> None:
         if table.is_followed:
             needed |= take_rows_along(run, table)
         known = run.start.before.tables.get(table.name)
-        chosen = run.options.table_options.of(table.name)
-        find_foreign_write(table, known, chosen.on_foreign_write or "warn")
+        find_foreign_write(table, known, table.options.on_foreign_write or "warn")
         if table.is_followed:
             _check_number(run, table)
         if table.is_followed:
@@ -339,16 +340,15 @@ def _check_number(run: MergeRun, table: LakeTable) -> None:
         table.fail(sequence_reset_error(applied, newest=newest))
 
 
-def _plan(table: LakeTable, log: TableLog, options: MergeOptions) -> None:
+def _plan(table: LakeTable, log: TableLog) -> None:
     if not table.is_active or not log.manifests or table.first_needed > log.last:
         return
-    chosen = options.table_options.of(table.name)
     try:
         if table.reload is not None:
-            plan_table_reload(table, table.reload, log, chosen)
+            plan_table_reload(table, table.reload, log)
         else:
-            first, state = table.first_needed, table.state
-            table.take(plan_table(table.name, log, first=first, state=state, options=chosen))
+            first, state, options = table.first_needed, table.state, table.options
+            table.take(plan_table(table.name, log, first=first, state=state, options=options))
     except Exception as error:  # noqa: BLE001  It is reported, and fails the job at its end.
         if isinstance(error, ReloadNeededError) and table.reload is None:
             table.hold = stale_for(error)
@@ -437,6 +437,7 @@ def _merge_together(
 
 def _note(run: MergeRun, table: LakeTable, change: TableChange[Any], commit: Commit | None) -> None:
     stop = note_commit(table, change, commit)
+    follow_options(table, run.lake.target)
     if stop is not None:
         _hold_stale(run, table, table.stale(stop))
 

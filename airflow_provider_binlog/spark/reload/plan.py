@@ -39,7 +39,6 @@ from airflow_provider_binlog.spark.staged.types import common_type, spark_type
 from airflow_provider_binlog.spark.target.properties import is_of_merges
 from airflow_provider_binlog.spark.target.state import KEY, NOTHING, UNSEEN, Hold, Mark, TargetState
 from airflow_provider_binlog.staging.paths import Snapshots
-from airflow_provider_binlog.table_options import TableOptions
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.spark.merge.lake_table import LakeTable, StagedLog
@@ -420,9 +419,7 @@ def _is_settled(table: LakeTable, id_: str, before: Progress) -> bool:
     return id_ in before.snapshots and not older
 
 
-def plan_table_reload(
-    table: LakeTable, reload: Reload, log: TableLog, options: TableOptions
-) -> None:
+def plan_table_reload(table: LakeTable, reload: Reload, log: TableLog) -> None:
     """Plan the reload of a table, or note why its snapshot is not loaded."""
     state = table.state
     if reload.snapshot.adopts:
@@ -430,7 +427,7 @@ def plan_table_reload(
     is_other = table.is_foreign and state is not None and not is_of_merges(state)
     if state is not None and (is_other or reload.snapshot.adopts):
         _check_foreign(table.target, state, reload.snapshot)
-    plan = plan_reload(reload, log, state, chosen_key=options.key)
+    plan = plan_reload(reload, log, state, chosen_key=table.options.key)
     if isinstance(plan, TablePlan):
         table.take(plan)
         return

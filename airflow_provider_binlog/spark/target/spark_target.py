@@ -6,7 +6,7 @@ only the mark says whether the rows are there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from threading import Lock
@@ -98,7 +98,7 @@ class LakeFormat(Protocol):
     def find_state(self, session: SparkSession, target: str) -> TargetState | None:
         """Return the table's state; None if there is no such table."""
 
-    def new_column_ids(self, columns: Iterable[str]) -> dict[str, str]:
+    def new_column_ids(self, change: Change) -> dict[str, str]:
         """Return the ids that the columns of a new table get, by name; see `TargetState`."""
 
     def create_as(
@@ -211,9 +211,7 @@ class TableCommit:
         change, lake = self.change, self.lake
         properties = find_first_properties(change)
         if change.follows is not None:
-            properties |= new_fields_property(
-                change.evolution.fields, lake.new_column_ids(change.columns)
-            )
+            properties |= new_fields_property(change.evolution.fields, lake.new_column_ids(change))
         _gather(change.rows.rows).createOrReplaceTempView(merge_sql.CHANGES)
         lake.create_as(self.session, change, properties)
         state = lake.find_state(self.session, change.table)

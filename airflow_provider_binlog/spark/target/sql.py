@@ -105,11 +105,16 @@ def select_source_rows(target: str, columns: Iterable[str]) -> str:
 
 
 def create_table(
-    target: str, *, provider: str, columns: Mapping[str, str], properties: Mapping[str, str]
+    target: str,
+    *,
+    provider: str,
+    columns: Mapping[str, str],
+    properties: Mapping[str, str],
+    layout: str = "",
 ) -> str:
-    """Return the CREATE TABLE of an empty table."""
+    """Return the CREATE TABLE of an empty table; `layout` is a clause of it."""
     return (
-        f"CREATE TABLE {target} ({column_list(columns)}) USING {provider}"
+        f"CREATE TABLE {target} ({column_list(columns)}) USING {provider}{layout}"
         f" TBLPROPERTIES ({_pairs(properties)})"
     )
 
@@ -120,6 +125,7 @@ def create_table_as(
     provider: str,
     columns: Mapping[str, str],
     properties: Mapping[str, str],
+    layout: str = "",
     command: str = "CREATE TABLE",
 ) -> str:
     """Return the CREATE TABLE, or other command, of a table with the collapsed rows."""
@@ -127,7 +133,10 @@ def create_table_as(
         f"CAST({source_column(at)} AS {type_}) AS {quote_identifier(name)}"
         for at, (name, type_) in enumerate(columns.items())
     )
-    return f"{command} {target} USING {provider} TBLPROPERTIES ({_pairs(properties)}) AS {rows}"
+    return (
+        f"{command} {target} USING {provider}{layout} TBLPROPERTIES ({_pairs(properties)})"
+        f" AS {rows}"
+    )
 
 
 def add_columns(target: str, columns: Mapping[str, str]) -> str:
@@ -199,6 +208,11 @@ def _find_free(pending: dict[str, str], names: Collection[str]) -> str | None:
     """Return a column whose new name no column has."""
     taken = {name.lower() for name in names}
     return next((old for old, new in pending.items() if new.lower() not in taken), None)
+
+
+def set_order(target: str, order: str) -> str:
+    """Return the ALTER TABLE that has the rows of later writes sorted."""
+    return f"ALTER TABLE {target} WRITE ORDERED BY {order}"
 
 
 def set_properties(target: str, properties: Mapping[str, str]) -> str:

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -29,6 +29,7 @@ from airflow_provider_binlog.spark.target.delta.log import (
     write_note,
 )
 from airflow_provider_binlog.spark.target.jvm import java_class, set_active
+from airflow_provider_binlog.spark.target.layout import Layout
 from airflow_provider_binlog.spark.target.properties import claim_again, count_from_1
 from airflow_provider_binlog.spark.target.protocol import Commit
 from airflow_provider_binlog.spark.target.spark_target import Change
@@ -59,8 +60,8 @@ _RESET = "spark.databricks.delta.write.txnVersion.autoReset.enabled"
 # The source rows are the same whenever they are read.
 _MATERIALIZE = "spark.databricks.delta.merge.materializeSource"
 
-# A changelog has a column that Delta's own change data feed calls so, too.
-_CHANGELOG = {"delta.enableChangeDataFeed": "false"}
+_FEED = "delta.enableChangeDataFeed"
+_FEED_DEFAULT = "spark.databricks.delta.properties.defaults.enableChangeDataFeed"
 _COLUMN_ID = "delta.columnMapping.id"
 
 
@@ -137,9 +138,9 @@ class DeltaLake:
         barrier = partial(find_barrier, columns=columns, properties=properties)
         return replace(state, find_barrier=barrier)
 
-    def new_column_ids(self, columns: Iterable[str]) -> dict[str, str]:
+    def new_column_ids(self, change: Change) -> dict[str, str]:
         """Return the ids that the columns of a new table get; see `LakeFormat`."""
-        mode = (COLUMN_MAPPING | self._properties)[MAPPING]
+        columns, mode = change.columns, self._new_properties(change)[MAPPING]
         return dict(zip(columns, columns, strict=True)) if mode == "none" else count_from_1(columns)
 
     def create_as(
@@ -147,17 +148,25 @@ class DeltaLake:
     ) -> None:
         """Make a table with rows; see `LakeFormat`."""
         # Delta takes what a killed merge wrote for a table, but finds none to replace.
-        own = _CHANGELOG if CHANGE_TYPE in change.columns else {}
         is_begun = self._is_begun(session, change.table)
+        layout = Layout.of(self._options.of(change.owner.name))
+        given = self._new_properties(change)
+        # Delta makes no table with rows, column mapping and its change data feed in one commit. The
+        # feed has a column that a changelog calls so, too.
+        feed = given.pop(_FEED, None) or session.conf.get(_FEED_DEFAULT, None)
+        own = {} if feed is None else {_FEED: "false"}
         statement = merge_sql.create_table_as(
             change.table,
             provider=self.provider,
             columns=change.columns,
-            properties=COLUMN_MAPPING | self._properties | own | dict(properties),
+            properties=given | own | layout.properties | dict(properties),
+            layout=layout.clause(change.columns),
             command="CREATE OR REPLACE TABLE" if is_begun else "CREATE TABLE",
         )
         with self._noted(session, change, None):
             session.sql(statement).collect()
+        if feed is not None and CHANGE_TYPE not in change.columns:
+            session.sql(merge_sql.set_properties(change.table, {_FEED: feed}))
 
     def evolve(
         self, session: SparkSession, target: str, state: TargetState, evolution: Evolution
@@ -198,6 +207,11 @@ class DeltaLake:
         if fence != transaction_version(change.mark, state.fence):
             return None
         return Commit(version=int(snapshot.version()))
+
+    def _new_properties(self, change: Change) -> dict[str, str]:
+        """Return the properties of a new table that its author gives."""
+        chosen = self._options.of(change.owner.name).properties or {}
+        return COLUMN_MAPPING | self._properties | chosen
 
     @contextmanager
     def _noted(

@@ -34,6 +34,7 @@ from airflow_provider_binlog.spark.plan.evolution import Evolution
 from airflow_provider_binlog.spark.staged.types import widens
 from airflow_provider_binlog.spark.target import sql as merge_sql
 from airflow_provider_binlog.spark.target.jvm import java_class, read_map, set_active
+from airflow_provider_binlog.spark.target.layout import Layout
 from airflow_provider_binlog.spark.target.properties import count_from_1
 from airflow_provider_binlog.spark.target.protocol import Commit
 from airflow_provider_binlog.spark.target.spark_target import Change
@@ -87,8 +88,10 @@ _RESERVED = {
     "_spec_id",
 }
 
+_VERSION = "format-version"
+
 NEW_TABLE = {
-    "format-version": "2",
+    _VERSION: "2",
     # A small change rewrites no large file: it writes what is new, and which rows are deleted.
     "write.delete.mode": "merge-on-read",
     "write.merge.mode": "merge-on-read",
@@ -157,9 +160,9 @@ class IcebergLake:
             find_barrier=partial(find_barrier, columns=columns),
         )
 
-    def new_column_ids(self, columns: Iterable[str]) -> dict[str, str]:
+    def new_column_ids(self, change: Change) -> dict[str, str]:
         """Return the ids that the columns of a new table get; see `LakeFormat`."""
-        return count_from_1(columns)
+        return count_from_1(change.columns)
 
     def create_as(
         self, session: SparkSession, change: Change, properties: Mapping[str, str]
@@ -167,9 +170,19 @@ class IcebergLake:
         """Make a table with rows; see `LakeFormat`."""
         target, columns = change.table, change.columns
         _check_names(target, columns)
-        properties = NEW_TABLE | self._properties | dict(properties)
+        options = self._options.of(change.owner.name)
+        layout, chosen = Layout.of(options), options.properties or {}
+        properties = NEW_TABLE | self._properties | chosen | layout.properties | dict(properties)
+        if layout.sort_by:
+            # Rows are sorted that are written once the table has the order.
+            self._create_and_fill(session, change, properties, layout.clause(columns))
+            return
         statement = merge_sql.create_table_as(
-            target, provider=self.provider, columns=columns, properties=properties
+            target,
+            provider=self.provider,
+            columns=columns,
+            properties=properties,
+            layout=layout.clause(columns),
         )
         try:
             with commit_properties(session, _said_of(change)):
@@ -177,15 +190,19 @@ class IcebergLake:
         except (Py4JJavaError, PySparkException) as error:
             if not _UNSTAGED.search(str(error)):
                 raise
-            self._create_and_fill(session, change, properties)
+            self._create_and_fill(session, change, properties, layout.clause(columns))
 
     def _create_and_fill(
-        self, session: SparkSession, change: Change, properties: Mapping[str, str]
+        self, session: SparkSession, change: Change, properties: Mapping[str, str], layout: str
     ) -> None:
         target, columns = change.table, change.columns
         session.sql(
             merge_sql.create_table(
-                target, provider=self.provider, columns=columns, properties=properties
+                target,
+                provider=self.provider,
+                columns=columns,
+                properties=properties,
+                layout=layout,
             )
         )
         state = self.find_state(session, target)
@@ -215,6 +232,10 @@ class IcebergLake:
         self, session: SparkSession, change: Change, state: TargetState, query: str
     ) -> Commit | None:
         """Replace every row; see `LakeFormat`."""
+        order = Layout.of(self._options.of(change.owner.name)).order
+        if order and state.is_empty and state.applied == NOTHING:
+            # Also that of a merge which was killed once it had made the table.
+            session.sql(merge_sql.set_order(change.table, order))
         writer = session.sql(query).writeTo(change.table).option("isolation-level", "serializable")
         if state.snapshot is not None:
             writer = writer.option("validate-from-snapshot-id", str(state.snapshot))
@@ -332,8 +353,9 @@ class IcebergTable:
 
     @property
     def properties(self) -> dict[str, str]:
-        """The table's properties."""
-        return read_map(self._session, self.java.properties())
+        """The table's properties, and the version of its format."""
+        version = str(self.java.operations().current().formatVersion())
+        return read_map(self._session, self.java.properties()) | {_VERSION: version}
 
     @property
     def columns(self) -> dict[str, str]:

@@ -29,7 +29,7 @@ class Statements(list[str]):
 
     @property
     def session(self) -> Any:
-        conf = SimpleNamespace(set=lambda *_: None, unset=lambda *_: None)
+        conf = SimpleNamespace(set=lambda *_: None, unset=lambda *_: None, get=lambda *_: None)
         return SimpleNamespace(sql=self.run, conf=conf)
 
     def run(self, statement: str) -> SimpleNamespace:
@@ -49,7 +49,7 @@ def test_a_table_with_column_mapping_of_either_mode_keeps_it() -> None:
 def test_only_a_changelog_has_no_change_data_feed() -> None:
     ran = Statements()
     for columns in ({"id": "int"}, {"id": "int", "_change_type": "string"}):
-        owner = SimpleNamespace(source="shop")
+        owner = SimpleNamespace(source="shop", name=("shop", "t"))
         change: Any = SimpleNamespace(
             table="t",
             columns=columns,
@@ -61,9 +61,11 @@ def test_only_a_changelog_has_no_change_data_feed() -> None:
         )
         LAKE.create_as(ran.session, change, {})
 
-    table, log = ran
+    table, feed, log = ran
 
-    assert "'delta.enableChangeDataFeed' = 'true'" in table
+    # Delta refuses to create a table with rows, column mapping and the feed.
+    assert "'delta.enableChangeDataFeed' = 'false'" in table
+    assert feed == "ALTER TABLE t SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"
     assert "'delta.enableChangeDataFeed' = 'false'" in log
 
 

@@ -21,7 +21,7 @@ COLUMNS = {"id": "int", "note": "string"}
 CHANGE: Any = SimpleNamespace(
     table=TARGET,
     columns=COLUMNS,
-    owner=SimpleNamespace(source="shop"),
+    owner=SimpleNamespace(source="shop", name=("shop", "t")),
     contents=Contents(Mark(7)),
     base=None,
     stop="binlog.000002:4",
