@@ -176,6 +176,8 @@ class Statement:
         text: The statement as the server logged it, but for what may hold a password; for people:
             no reader takes it apart.
         actions: What it does to captured tables, in order.
+        commit_ts: When it was committed, microseconds since 1970 in UTC; None of what rows show,
+            and of quarantines.
     """
 
     file: str
@@ -184,6 +186,7 @@ class Statement:
     type: str
     text: str
     actions: tuple[Action, ...]
+    commit_ts: int | None = field(default=None, metadata=LEFT_OUT)
 
 
 @dataclass(frozen=True)

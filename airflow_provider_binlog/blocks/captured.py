@@ -105,13 +105,17 @@ def _join(parts: list[TransactionBlock], number: int) -> TransactionBlock:
 
 @dataclass(frozen=True)
 class LoggedStatement:
-    """A DDL statement of a block that took effect, and its number among the rows of the range."""
+    """A DDL statement of a block that took effect, and its number among the rows of the range.
+
+    The `commit_ts` is in microseconds since 1970; None where only the schemas matter.
+    """
 
     row: int
     file: str
     offset: int
     query: Query
     flavor: Flavor
+    commit_ts: int | None = None
 
     @property
     def session(self) -> Session:

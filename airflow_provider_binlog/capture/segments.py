@@ -165,7 +165,9 @@ class SegmentReader:
             return
         actions = tuple(self._tables.apply(ddl.changes, at, statement.session))
         text = hide_passwords(statement.query.sql)
-        self.statements.append(Statement(*at, statement.row, ddl.type, text, actions))
+        self.statements.append(
+            Statement(*at, statement.row, ddl.type, text, actions, statement.commit_ts)
+        )
         self._cut(actions)
         # The statement may have changed any table: rows after it have to confirm their schema.
         self._current[:] = _UNKNOWN

@@ -66,8 +66,14 @@ class StatementFinder:
             if seen.query is None or self._alters_nothing:
                 continue
             if seen.statement_type is StatementType.DDL:
-                row, offset = row_of(event), int(block.offset[event])
-                yield LoggedStatement(row, block.file, offset, seen.query, block.format.flavor)
+                yield LoggedStatement(
+                    row_of(event),
+                    block.file,
+                    int(block.offset[event]),
+                    seen.query,
+                    block.format.flavor,
+                    int(transactions.commit_ts[transactions.of_event[event]]),
+                )
 
 
 def changes_of(logged: LoggedStatement) -> list[LoggedChange]:

@@ -41,6 +41,7 @@ def test_its_row_number_is_that_of_its_event() -> None:
         type="TRUNCATE TABLE",
         text="TRUNCATE t",
         actions=(TruncateTable(new_table_id("a-server", "binlog.000002", offset, T)),),
+        commit_ts=1_700_000_000_000_000,
     )
 
 
