@@ -18,6 +18,7 @@ __all__ = [
     "BinlogExtractOperator",
     "BinlogHook",
     "BinlogMergeOperator",
+    "BinlogNotLiveNotifier",
     "BinlogPlanOperator",
     "BinlogPositionSensor",
     "BinlogPositionTrigger",
@@ -25,6 +26,7 @@ __all__ = [
     "BinlogSnapshotPlanOperator",
     "BinlogSource",
     "BinlogSubRangeOperator",
+    "BinlogTablesLiveOperator",
     "Limits",
     "TableOptions",
     "binlog_to_lake",
@@ -38,6 +40,7 @@ __all__ = [
 if TYPE_CHECKING:
     from airflow_provider_binlog.hooks.binlog import BinlogHook
     from airflow_provider_binlog.limits import Limits
+    from airflow_provider_binlog.notifications.tables import BinlogNotLiveNotifier
     from airflow_provider_binlog.operators.backlog import (
         BinlogArchiveOperator,
         BinlogCommitOperator,
@@ -53,6 +56,7 @@ if TYPE_CHECKING:
         BinlogSnapshotOperator,
         BinlogSnapshotPlanOperator,
     )
+    from airflow_provider_binlog.operators.tables_live import BinlogTablesLiveOperator
     from airflow_provider_binlog.sensors.binlog import BinlogPositionSensor
     from airflow_provider_binlog.sources.binlog_source import BinlogSource
     from airflow_provider_binlog.spark.job.session import delta_conf, iceberg_conf
@@ -71,6 +75,7 @@ _MODULES = {
     "BinlogExtractOperator": "operators.extract",
     "BinlogHook": "hooks.binlog",
     "BinlogMergeOperator": "operators.merge",
+    "BinlogNotLiveNotifier": "notifications.tables",
     "BinlogPlanOperator": "operators.backlog",
     "BinlogPositionSensor": "sensors.binlog",
     "BinlogPositionTrigger": "triggers.binlog",
@@ -78,6 +83,7 @@ _MODULES = {
     "BinlogSnapshotPlanOperator": "operators.snapshot",
     "BinlogSource": "sources.binlog_source",
     "BinlogSubRangeOperator": "operators.backlog",
+    "BinlogTablesLiveOperator": "operators.tables_live",
     "Limits": "limits",
     "TableOptions": "table_options",
     "binlog_to_lake": "task_groups.binlog_to_lake",

@@ -32,8 +32,9 @@ def get_provider_info() -> dict[str, object]:
             "airflow_provider_binlog.operators.extract",
             "airflow_provider_binlog.operators.merge",
             "airflow_provider_binlog.operators.snapshot",
-            "airflow_provider_binlog.operators.snapshot",
+            "airflow_provider_binlog.operators.tables_live",
         ),
+        "notifications": ["airflow_provider_binlog.notifications.tables.BinlogNotLiveNotifier"],
         "connection-types": [_connection_type()],
         "cli": ["airflow_provider_binlog.cli.commands.get_binlog_cli_commands"],
     }

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import Asset, BaseOperator, Context, Variable, conf, timezone
+from airflow.sdk import Asset, AssetAlias, BaseOperator, Context, Variable, conf, timezone
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_binlog import errors
@@ -36,11 +37,41 @@ def max_map_length() -> int:
     return int(conf.getint("core", "max_map_length", fallback=1024))
 
 
-def pass_to_outlets(task: BaseOperator, context: Context, value: dict[str, Any]) -> None:
-    """Store a value in the event of every asset among a task's outlets."""
+def pass_to_outlets(task: BaseOperator, context: Context, extra: Mapping[str, Any]) -> None:
+    """Store what a person or a DAG may want to know in the event of each asset of the outlets."""
     for outlet in task.outlets:
         if isinstance(outlet, Asset):
-            context["outlet_events"][outlet].extra = value
+            context["outlet_events"][outlet].extra = dict(extra)
+
+
+def show_position(position: Mapping[str, Any]) -> str:
+    """Return a position in JSON as a text, without its GTIDs, which may be long."""
+    return f"{position['file']}:{position['offset']}"
+
+
+def add_to_aliases(
+    task: BaseOperator, context: Context, extras: Mapping[str, Mapping[str, Any]]
+) -> None:
+    """Add an event of an asset for each of some lake tables to every alias of the outlets.
+
+    `extras` is by the tables' names in SQL: the URI of a folder of Delta, another table's name.
+    """
+    for outlet in task.outlets:
+        if isinstance(outlet, AssetAlias):
+            for target, extra in extras.items():
+                context["outlet_events"][outlet].add(lake_asset(target), extra=dict(extra))
+
+
+def lake_asset(target: str) -> Asset:
+    """Return the asset of a lake table that SQL names so.
+
+    Its URI is the folder of a Delta table, else the name: `s3://lake/tables/shop/orders`,
+    `lake.shop.orders`.
+    """
+    folder = re.fullmatch(r"delta\.`(.*)`", target)
+    if folder is None:
+        return Asset(target.replace("`", ""))
+    return Asset(re.sub("^s3a:", "s3:", folder[1]))
 
 
 if TYPE_CHECKING:

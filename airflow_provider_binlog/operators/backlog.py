@@ -35,6 +35,7 @@ from airflow_provider_binlog.limits import read_size
 from airflow_provider_binlog.manifest import count_changes
 from airflow_provider_binlog.operators.extract import (
     RangeOperator,
+    describe_for_asset,
     open_log,
     report_staged,
     warn_of_foreign_keys,
@@ -195,7 +196,7 @@ class BinlogCommitOperator(RendersObjects, BaseOperator):
 
     Returns what the :class:`~airflow_provider_binlog.BinlogExtractOperator` returns: a merge and a
     checkpoint follow in the same way. Skips if the checkpoint covers the backlog already, as where
-    a finished run is cleared. The asset event of every outlet carries it.
+    a finished run is cleared.
 
     :param source: As the plan has it. (templated)
     :param staging_path: As the plan has it. (templated)
@@ -224,7 +225,7 @@ class BinlogCommitOperator(RendersObjects, BaseOperator):
         """Commit the backlog; see the class."""
         with fail_unless_retryable():
             staged = self._commit(name_run(context))
-        pass_to_outlets(self, context, staged)
+        pass_to_outlets(self, context, describe_for_asset(staged))
         return staged
 
     def _commit(self, run: str) -> dict[str, Any]:

@@ -50,6 +50,7 @@ from airflow_provider_binlog.hooks.tasks import (
     naming_repairs,
     now,
     pass_to_outlets,
+    show_position,
 )
 from airflow_provider_binlog.limits import Limits, read_limits
 from airflow_provider_binlog.names import SYSTEM_DATABASES, find_unmatched
@@ -331,6 +332,15 @@ def report_staged(
     }
 
 
+def describe_for_asset(staged: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the event of an asset says of what was staged: enough for a merge, and counts."""
+    shown = ("source", "staging_path", "last_sequence", "rows", "tables", "quarantined")
+    return {
+        **{name: staged[name] for name in shown},
+        **{name: show_position(staged[name]) for name in ("start", "stop")},
+    }
+
+
 def warn_of_foreign_keys(
     logger: Any, log: Log, request: ExtractRequest, extracted: Extracted
 ) -> None:
@@ -359,8 +369,9 @@ class BinlogExtractOperator(RangeOperator):
     Returns ``{"source", "staging_path", "first_sequence", "last_sequence", "start", "stop",
     "manifests", "rows", "changes", "tables", "quarantined", "identity", "checkpoint"}``: positions,
     counts and names, never data. ``quarantined`` has the position and the reason of each table that
-    is left out. The asset event of every outlet carries the same. Skips if there is
-    nothing to stage. Where snapshots wait to be loaded, a range without changes is staged, too.
+    is left out. The asset event of every outlet carries what of it a merge needs or a person
+    reads. Skips if there is nothing to stage. Where snapshots wait to be loaded, a range without
+    changes is staged, too.
 
     :param source: The :class:`~airflow_provider_binlog.BinlogSource` to read. (templated)
     :param staging_path: Where the files are written, ``s3://conn_id@bucket/prefix`` or
@@ -385,7 +396,7 @@ class BinlogExtractOperator(RangeOperator):
         """Stage a range; see the class."""
         with fail_unless_retryable():
             staged = self._stage(name_run(context))
-        pass_to_outlets(self, context, staged)
+        pass_to_outlets(self, context, describe_for_asset(staged))
         return staged
 
     def _stage(self, run: str) -> dict[str, Any]:

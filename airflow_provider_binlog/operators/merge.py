@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -32,8 +31,8 @@ from airflow_provider_binlog.hooks.spark_submit import (
 )
 from airflow_provider_binlog.hooks.tasks import (
     RendersObjects,
+    add_to_aliases,
     fail_unless_retryable,
-    name_run,
     pass_to_outlets,
 )
 from airflow_provider_binlog.names import encode_name
@@ -42,16 +41,21 @@ from airflow_provider_binlog.operators.arguments import (
     read_globs,
     read_options,
 )
-from airflow_provider_binlog.operators.extract import move_checkpoint
+from airflow_provider_binlog.operators.merge_report import (
+    describe_for_aliases,
+    describe_for_asset,
+    describe_merge,
+    list_held,
+    list_merged,
+    list_warnings,
+)
 from airflow_provider_binlog.sources.binlog_source import (
     InitialLoad,
     LakeFormat,
-    OnStale,
     check_choice,
 )
 from airflow_provider_binlog.spark.job.options import (
     APPLICATION,
-    UNMATCHED,
     build_py_files,
     parse_arguments,
 )
@@ -76,7 +80,8 @@ class BinlogMergeOperator(RendersObjects, SparkSubmitOperator):
 
     A table that is ``loading`` or ``stale``, because what it lacks is not staged or cannot be
     followed, is left alone until it is reloaded: the report and a warning in the log say why. The
-    others are merged, whether or not the task then fails for it, as ``on_stale`` says.
+    others are merged. The :class:`~airflow_provider_binlog.BinlogTablesLiveOperator` makes a run
+    fail for it.
 
     A table is reloaded from its newest snapshot, once everything is staged that the snapshot may
     have seen: its rows, with the staged changes after them, replace those of the lake table in one
@@ -88,8 +93,12 @@ class BinlogMergeOperator(RendersObjects, SparkSubmitOperator):
 
     Returns the job's report: rows inserted, updated and deleted by table, how many rows were
     updated or deleted that a table did not have, which versions of the live tables are one state
-    of the source, and the id of the publish record that says so. The asset event of every outlet
-    carries the same.
+    of the source, and the id of the publish record that says so.
+
+    The event of every asset among the outlets carries ``{"source", "through", "stop", "rows",
+    "not_live", "versions", "published"}``. An ``AssetAlias`` among them gets an event of an asset
+    for each table that was merged, its name in the lake or the URI of its folder, with ``{"source",
+    "table", "inserted", "updated", "deleted", "version", "stop"}``: DAGs can wait for one table.
 
     :param staged: What the extract operator returned, ``extract.output``. A DAG that only merges
         passes ``{"source": name, "staging_path": ...}``: everything staged so far.
@@ -118,10 +127,6 @@ class BinlogMergeOperator(RendersObjects, SparkSubmitOperator):
         ``loading``, and left alone until a snapshot of it is there. ``"changes_only"``: it begins
         with the changes that are staged, and lacks the other rows, as its state says. ``"fail"``:
         the task fails for it, once the other tables are merged.
-    :param on_stale: What to do about tables that wait for a reload, once the others are merged:
-        ``"warn"`` in the task's log, or ``"fail"`` the task without a retry, in every run until
-        they are reloaded. Such a task moves the checkpoint itself, which no later task can do, and
-        pushes its report to XCom.
     :param adopt: Whether snapshots are also loaded into lake tables that merges of another source
         made, or someone else did with the columns of the source's table: their rows are replaced,
         and from then on they are merged.
@@ -153,7 +158,6 @@ class BinlogMergeOperator(RendersObjects, SparkSubmitOperator):
         exclude: Sequence[str] = (),
         options: Mapping[str, TableOptions | Mapping[str, Any]] | None = None,
         initial_load: InitialLoad = "snapshot",
-        on_stale: OnStale = "warn",
         adopt: bool = False,
         upgrade: bool = True,
         tag: str | None = None,
@@ -169,7 +173,6 @@ class BinlogMergeOperator(RendersObjects, SparkSubmitOperator):
         self.exclude = exclude
         self.options = options
         self.initial_load = initial_load
-        self.on_stale = on_stale
         self.adopt = adopt
         self.upgrade = upgrade
         self.tag = tag
@@ -178,7 +181,6 @@ class BinlogMergeOperator(RendersObjects, SparkSubmitOperator):
         """Submit the job and return its report; see the class."""
         with fail_unless_retryable():
             source, staging_path = _read_staged(self.staged)
-            check_choice(OnStale, self.on_stale, "on_stale")
             environment = find_environment(self._conn_id, self._deploy_mode)
             self._spark_binary = self._spark_binary or environment.spark_binary
             self.env_vars = {**environment.env_vars, **(self.env_vars or {})}
@@ -220,7 +222,7 @@ class BinlogMergeOperator(RendersObjects, SparkSubmitOperator):
                 self.py_files = f"{own},{self.py_files}" if self.py_files else own
                 reported = self._submit(context, store, report)
             # In client mode the job's own lines are in the log.
-            lines = table_lines(reported) if environment.in_cluster else []
+            lines = list_merged(reported) if environment.in_cluster else []
             return self._finish(context, reported, lines)
 
     def is_job_succeeded(self, status: str) -> bool:  # noqa: ARG002  Another class calls it.
@@ -280,19 +282,13 @@ class BinlogMergeOperator(RendersObjects, SparkSubmitOperator):
     def _finish(
         self, context: Context, result: dict[str, Any], lines: Iterable[str]
     ) -> dict[str, Any]:
-        """Log a report, and pass it on; fail if tables wait for a reload, and that is to fail."""
-        for line in (*lines, summary_line(result)):
+        """Log a report, and pass it on."""
+        for line in (*lines, describe_merge(result)):
             self.log.info("%s", line)
-        suspended, fails = list(suspended_lines(result)), self.on_stale == "fail"
-        for line in (*warning_lines(result), *(() if fails else suspended)):
+        for line in (*list_warnings(result), *list_held(result)):
             self.log.warning("%s", line)
-        if suspended and fails:
-            # In place of the task that does not run now.
-            if "checkpoint" in self.staged:
-                move_checkpoint(self.staged, saved_by=name_run(context))
-            context["ti"].xcom_push(key="return_value", value=result)
-            raise MergeError(f"the other tables are merged, but {'; '.join(suspended)}")
-        pass_to_outlets(self, context, result)
+        pass_to_outlets(self, context, describe_for_asset(result))
+        add_to_aliases(self, context, describe_for_aliases(result))
         return result
 
 
@@ -357,65 +353,6 @@ def _read_staged(staged: Any) -> tuple[str, str]:
             "`staged` is what the extract operator returned, or holds source and staging_path",
             given=staged,
         ) from error
-
-
-def table_lines(report: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a line for each table that was merged, as the job prints it."""
-    for table in report["tables"]:
-        if table["status"] == "merged":
-            rows = _count_rows([table]) or "merged"
-            yield f"{table['table']}: {rows} in {table['seconds']:.1f} s"
-
-
-def summary_line(report: Mapping[str, Any]) -> str:
-    """Return a line for the merge."""
-    merged = [table for table in report["tables"] if table["status"] == "merged"]
-    rows = _count_rows(merged)
-    what = f": {len(merged)} tables{', ' + rows if rows else ''}" if merged else ""
-    return f"{report['source']}: merged up to manifest {report['through']}{what}"
-
-
-def _count_rows(tables: Iterable[Mapping[str, Any]]) -> str:
-    """Return `3 inserted, 1 deleted rows`; empty where none were, or nobody counted."""
-    total: Counter[str] = Counter()
-    for table in tables:
-        total.update({kind: count or 0 for kind, count in table["rows"].items()})
-    counts = [f"{count:,} {kind}" for kind, count in total.items() if count]
-    return f"{', '.join(counts)} rows" if counts else ""
-
-
-def warning_lines(report: Mapping[str, Any]) -> Iterator[str]:
-    """Yield warnings of globs that match nothing, and of tables."""
-    if globs := report.get("unmatched"):
-        yield f"{report['source']}: {UNMATCHED} (globs={', '.join(globs)})"
-    for table in report.get("tables", ()):
-        if table["status"] == "merged" and table["reason"]:
-            yield f"{table['table']}: {table['reason']}"
-        if suspect := table.get("suspect"):
-            yield f"{table['table']} is suspect: {suspect}"
-        if layout := table.get("layout"):
-            yield f"{table['table']}: {layout}"
-        if (rows := table.get("missing_rows")) and not table["reason"]:
-            yield (
-                f"{table['table']}: {rows} rows that were updated or deleted were not in "
-                f"{table['target']}: it lacked rows of its source before this merge: compare "
-                "them, and reload it from a snapshot"
-            )
-
-
-def suspended_lines(report: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the tables that wait for a reload, with the reason."""
-    tables = report.get("tables", ())
-    for status in ("loading", "stale"):
-        suspended = [table for table in tables if table["status"] == status]
-        for table in suspended:
-            yield f"{table['table']} is {status}, and is not merged: {table['reason']}"
-        if suspended:
-            yield f"of {len(tables)} tables, {len(suspended)} are {status}"
-    for table in tables:
-        snapshot = table.get("snapshot", "")
-        if "not loaded" in snapshot and snapshot not in table["reason"]:
-            yield f"{table['table']}: {snapshot}"
 
 
 def find_error(report: Mapping[str, Any]) -> MergeError | None:

@@ -24,6 +24,7 @@ from airflow_provider_binlog.hooks.tasks import (
     max_map_length,
     name_run,
     pass_to_outlets,
+    show_position,
 )
 from airflow_provider_binlog.limits import Limits, limits_in_bytes, read_limits
 from airflow_provider_binlog.names import join_table_name
@@ -73,8 +74,8 @@ class BinlogSnapshotOperator(SnapshotArguments, EngineOperator):
 
     Returns ``{"source", "staging_path", "table", "snapshot", "manifest", "rows", "chunks", "low",
     "high", "is_exact"}``: names, positions and counts, never data. The asset event of every outlet
-    carries the same. A task that leaves chunks to others returns ``{"source", "table", "snapshot",
-    "rows", "chunks"}`` of those that it read.
+    carries the same, with positions as texts. A task that leaves chunks to others returns
+    ``{"source", "table", "snapshot", "rows", "chunks"}`` of those that it read.
 
     .. seealso:: ``docs/snapshots.md``: what is read when, and the account's privileges.
 
@@ -145,6 +146,14 @@ class BinlogSnapshotOperator(SnapshotArguments, EngineOperator):
         self.max_rows_per_second = max_rows_per_second
         self.limits = limits
 
+    @property
+    def map_name(self) -> str:
+        """What a mapped task reads, for ``map_index_template="{{ task.map_name }}"``."""
+        match self.chunks:
+            case {"first": int(first), "stop": int(stop)}:
+                return f"{self.table}, chunks {first + 1} to {stop}"
+        return self.table
+
     def execute(self, context: Context) -> dict[str, Any]:
         """Take the snapshot; see the class."""
         with fail_unless_retryable():
@@ -158,7 +167,8 @@ class BinlogSnapshotOperator(SnapshotArguments, EngineOperator):
             else:
                 taken = self._take(name_run(context))
         if "manifest" in taken:
-            pass_to_outlets(self, context, taken)
+            positions = {name: show_position(taken[name]) for name in ("low", "high")}
+            pass_to_outlets(self, context, taken | positions)
         return taken
 
     def _take(self, run: str) -> dict[str, Any]:

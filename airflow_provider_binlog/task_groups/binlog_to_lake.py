@@ -18,8 +18,9 @@ from airflow_provider_binlog.operators.snapshot import (
     BinlogSnapshotOperator,
     BinlogSnapshotPlanOperator,
 )
+from airflow_provider_binlog.operators.tables_live import BinlogTablesLiveOperator
 from airflow_provider_binlog.sensors.binlog import BinlogPositionSensor
-from airflow_provider_binlog.sources.binlog_source import BinlogSource, LakeFormat
+from airflow_provider_binlog.sources.binlog_source import BinlogSource, LakeFormat, OnStale
 from airflow_provider_binlog.table_options import TableOptions
 
 _SHARED = {
@@ -43,6 +44,7 @@ def binlog_to_lake(
     snapshot: Mapping[str, Any] | None = None,
     extract: Mapping[str, Any] | None = None,
     merge: Mapping[str, Any] | None = None,
+    on_stale: OnStale = "fail",
 ) -> TaskGroup:
     """Add the tasks that keep lake tables equal to those of a server to the current DAG.
 
@@ -53,15 +55,17 @@ def binlog_to_lake(
         before the first run; later new ones, those that could not be followed, and those that a
         run is triggered for, with the conf ``{"reload": ["shop.orders"]}``.
     ``snapshot``
-        Read these tables in mapped tasks, a large table in several. A table that fails stops
-        nothing: the next run reads it. This run fails, by ``snapshots_read``, which does nothing
-        else.
+        Read these tables in mapped tasks, which are named by them, a large table in several. A
+        table that fails stops nothing: this run fails, and the next one reads it.
     ``stage``
         Stage what was logged, up to now: it contains what the snapshots may have seen.
     ``merge``
         Load the snapshots, and merge the changes.
     ``checkpoint``
         Move the checkpoint.
+    ``tables_live``
+        Fail if a snapshot failed, or a table is not live. It is beside the group, as
+        ``<group>_tables_live``: what follows the group does not wait for it.
 
     The DAG runs once at a time: ``max_active_runs=1``, ``catchup=False``.
 
@@ -82,6 +86,8 @@ def binlog_to_lake(
             by name.
         merge: More arguments of the :class:`~airflow_provider_binlog.BinlogMergeOperator` by name:
             ``conn_id``, ``conf``, ``packages``, …
+        on_stale: Whether a table that is not live makes the task ``tables_live``, and so the run,
+            ``"fail"``, or ``"warn"`` in its log.
 
     Returns:
         The task group, which other tasks can precede or follow.
@@ -109,10 +115,13 @@ def binlog_to_lake(
         )
         shared = {name: reading[name] for name in _SHARED & reading.keys()}
         plan = BinlogSnapshotPlanOperator(task_id="plan", source=source, **needs, **shared)
-        snapshots = BinlogSnapshotOperator.partial(
-            task_id="snapshot", **captured, **reading
-        ).expand_kwargs(plan.output)
-        read = EmptyOperator(task_id="read", trigger_rule="all_done")
+        named = {"map_index_template": "{{ task.map_name }}", **reading}
+        # Together in the graph: the second task only lets the next one wait for those that fail.
+        with TaskGroup("snapshots", prefix_group_id=prefix_group_id) as snapshots:
+            read = BinlogSnapshotOperator.partial(
+                task_id="snapshot", **captured, **named
+            ).expand_kwargs(plan.output)
+            read >> EmptyOperator(task_id="snapshots_done", trigger_rule="all_done")
         stage = BinlogExtractOperator(
             task_id="stage", start=changes.output, **captured, **(extract or {})
         )
@@ -120,10 +129,12 @@ def binlog_to_lake(
             task_id="merge", staged=stage.output, options=options, **target, **merging
         )
         checkpoint = BinlogCheckpointOperator(task_id="checkpoint", staged=stage.output)
-        changes >> plan >> snapshots >> read >> stage >> merged >> checkpoint
+        changes >> plan >> snapshots >> stage >> merged >> checkpoint
     # Outside of the group, whose followers do not wait for it: the run fails with its last tasks.
-    snapshots >> EmptyOperator(
-        task_id=f"{group_id}_snapshots_read" if prefix_group_id else "snapshots_read",
+    read >> BinlogTablesLiveOperator(
+        task_id=f"{group_id}_tables_live" if prefix_group_id else "tables_live",
+        merged=merged.output,
+        on_stale=on_stale,
         trigger_rule="none_failed_min_one_success",
     )
     return group

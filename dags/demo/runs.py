@@ -13,7 +13,7 @@ from tests.services.progress import say
 if TYPE_CHECKING:
     from pathlib import Path
 
-TASKS = ("changes", "plan", "snapshot", "stage", "merge", "checkpoint")
+TASKS = ("changes", "plan", "snapshot", "stage", "merge", "checkpoint", "tables_live")
 _ENDS = ("success", "skipped", "failed", "upstream_failed")
 
 
@@ -42,6 +42,11 @@ class Run:
     def skipped(self) -> bool:
         """Whether the sensor found nothing new."""
         return all(task.state == "skipped" for task in self.tasks)
+
+    @property
+    def failed(self) -> list[str]:
+        """The tasks that failed."""
+        return [task.name for task in self.tasks if task.state == "failed"]
 
     def table(self, name: str) -> dict[str, Any]:
         """Return what the merge reports of a table, nothing where it had nothing to do."""

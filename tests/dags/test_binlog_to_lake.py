@@ -44,23 +44,26 @@ def test_its_dag_runs_once_at_a_time() -> None:
         "changes": [],
         "plan": ["changes"],
         "snapshot": ["plan"],
-        "read": ["snapshot"],
-        "stage": ["changes", "read"],
+        "snapshots_done": ["snapshot"],
+        "stage": ["changes", "snapshots_done"],
         "merge": ["stage"],
         "checkpoint": ["merge", "stage"],
-        "snapshots_read": ["snapshot"],
+        "tables_live": ["merge", "snapshot"],
     }
-    assert dag.get_task("read").trigger_rule == "all_done"
+    assert dag.get_task("snapshots_done").trigger_rule == "all_done"
 
 
-def test_a_snapshot_that_fails_fails_the_run_and_no_follower() -> None:
+def test_a_table_that_is_not_live_fails_the_run_and_no_follower() -> None:
     with DAG("shop", schedule=None) as dag:
-        binlog_to_lake(SHOP, group_id="lake", **LAKE) >> EmptyOperator(task_id="follows")
+        binlog_to_lake(SHOP, group_id="lake", on_stale="warn", **LAKE) >> EmptyOperator(
+            task_id="follows"
+        )
 
     assert _wired(dag)["follows"] == ["lake.checkpoint"]
-    leaf = dag.get_task("lake_snapshots_read")
-    assert (leaf.upstream_task_ids, leaf.downstream_task_ids) == ({"lake.snapshot"}, set())
-    assert leaf.trigger_rule == "none_failed_min_one_success"
+    leaf: Any = dag.get_task("lake_tables_live")
+    assert leaf.upstream_task_ids == {"lake.snapshots.snapshot", "lake.merge"}
+    assert leaf.downstream_task_ids == set()
+    assert (leaf.trigger_rule, leaf.on_stale) == ("none_failed_min_one_success", "warn")
 
 
 def test_more_arguments_reach_their_tasks() -> None:
@@ -78,7 +81,7 @@ def test_more_arguments_reach_their_tasks() -> None:
     stage: Any = dag.get_task("lake.stage")
     merge: Any = dag.get_task("lake.merge")
     plan: Any = dag.get_task("lake.plan")
-    snapshot: Any = dag.get_task("lake.snapshot")
+    snapshot: Any = dag.get_task("lake.snapshots.snapshot")
 
     assert (stage.exclude, stage.stop) == (["shop.tmp_*"], "{{ params.stop }}")
     assert (merge._conn_id, merge.format, merge.lake) == ("spark_large", "iceberg", "lake")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -12,22 +11,18 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import DAG, BaseHook, Connection
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from airflow_provider_binlog.checkpoint import Checkpoint
 from airflow_provider_binlog.errors import (
     ConfigurationError,
     ConnectionNotFoundError,
     UnknownMergeError,
 )
 from airflow_provider_binlog.hooks.spark_submit import find_own_spark_submit
-from airflow_provider_binlog.operators import extract
 from airflow_provider_binlog.operators import merge as module
-from airflow_provider_binlog.operators.extract import BinlogCheckpointOperator
 from airflow_provider_binlog.operators.merge import (
     BinlogMergeOperator,
     merge_arguments,
     report_key,
 )
-from airflow_provider_binlog.position import Position, SourceIdentity
 from airflow_provider_binlog.spark.job.options import parse_arguments
 from airflow_provider_binlog.table_options import TableOptions
 from tests.support.stores import open_store
@@ -156,6 +151,16 @@ def test_spark_submit_of_this_environment_is_found(monkeypatch: pytest.MonkeyPat
 # ------------------------------------------------------------------- tables that wait for a reload
 
 AT = {"file": "binlog.000001", "offset": 4, "gtid": None}
+REPORT_OF_TWO: dict[str, Any] = {
+    "source": "shop",
+    "through": 5,
+    "unmatched": ["shop.C"],
+    "tables": [
+        {"table": "shop.a", "target": "l.a", "status": "merged", "rows": {}, "reason": ""}
+        | {"missing_rows": 3, "suspect": "version 7 is no merge's"},
+        {"table": "shop.b", "target": "l.b", "status": "stale", "rows": {}, "reason": "why"},
+    ],
+}
 STAGED: dict[str, Any] = {
     "source": "shop",
     "staging_path": "memory://stale",
@@ -182,90 +187,36 @@ def a_context(instance: Instance) -> Any:
     return {"ti": instance}
 
 
-class Variables:
-    """A store of variables in memory."""
-
-    found: ClassVar[dict[str, str]] = {}
-
-    def get(self, key: str) -> str | None:
-        return self.found.get(key)
-
-    def set(self, key: str, value: str) -> None:
-        self.found[key] = value
-
-
 @pytest.fixture
-def checkpoint(monkeypatch: pytest.MonkeyPatch) -> Checkpoint:
-    """That of the source, saved; a merge finds one table that waits, and one that does not."""
-    report = {
-        "source": "shop",
-        "through": 5,
-        "unmatched": ["shop.C"],
-        "tables": [
-            {"table": "shop.a", "target": "l.a", "status": "merged", "rows": {}, "reason": ""}
-            | {"missing_rows": 3, "suspect": "version 7 is no merge's"},
-            {"table": "shop.b", "target": "l.b", "status": "stale", "rows": {}, "reason": "why"},
-        ],
-    }
-    saved = Checkpoint(
-        identity=SourceIdentity.from_json(STAGED["identity"]),
-        position=Position.from_json(AT),
-        sequence=4,
-        saved_at="2026-01-01T00:00:00+00:00",
-        saved_by="a test",
-    )
-    Variables.found = {"binlog_checkpoint_shop": saved.encode()}
-    monkeypatch.setattr(extract, "AirflowVariableStore", Variables)
-    monkeypatch.setattr(module, "find_idle_report", lambda *_: report)
+def connected(monkeypatch: pytest.MonkeyPatch) -> None:
     connection = Connection(conn_id="spark_default", conn_type="spark", host="local[2]")
     monkeypatch.setattr(BaseHook, "get_connection", lambda *_: connection)
-    return saved
 
 
-def test_a_task_that_fails_for_stale_tables_has_moved_the_checkpoint(
-    checkpoint: Checkpoint,
+@pytest.mark.usefixtures("connected")
+def test_what_needs_a_person_is_warned_of_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    staged = STAGED | {"checkpoint": json.loads(checkpoint.encode())}
-    instance = Instance()
+    monkeypatch.setattr(module, "find_idle_report", lambda *_: REPORT_OF_TWO)
 
-    with pytest.raises(AirflowFailException, match=r"merged, but shop.b is stale.*: why"):
-        merge(staged=staged, on_stale="fail").execute(a_context(instance))
+    merge().execute(a_context(Instance()))
 
-    (found,) = map(Checkpoint.decode, Variables.found.values())
-    assert (found.sequence, found.position.offset) == (5, 900)
-    assert instance.pushed["return_value"]["through"] == 5
-
-    Variables.found["binlog_checkpoint_shop"] = "{}"
-    command = "checkpoint set shop --from-manifests memory://stale"
-    with pytest.raises(AirflowFailException, match=command):
-        merge(staged=staged, on_stale="fail").execute(a_context(instance))
-    with pytest.raises(AirflowFailException, match=command):
-        BinlogCheckpointOperator(task_id="c", staged=staged).execute(a_context(instance))
-
-
-@pytest.mark.parametrize("on_stale", ["fail", "warn"])
-def test_a_task_that_only_merges_moves_no_checkpoint(
-    checkpoint: Checkpoint, on_stale: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    staged = {"source": "shop", "staging_path": "memory://stale"}
-    operator = merge(staged=staged, on_stale=on_stale)
-
-    with pytest.raises(AirflowFailException) if on_stale == "fail" else nullcontext():
-        operator.execute(a_context(Instance()))
-
-    assert Variables.found == {"binlog_checkpoint_shop": checkpoint.encode()}
     warned = capsys.readouterr().out
-    assert "3 rows that were updated or deleted were not in l.a" in warned
-    assert "shop.a is suspect: version 7 is no merge's" in warned
-    assert "globs match no staged table, in letters and case: correct them" in warned
-    assert "(globs=shop.C)" in warned
+    for line in (
+        "3 rows that were updated or deleted were not in l.a",
+        "shop.a is suspect: version 7 is no merge's",
+        "globs match no staged table, in letters and case: correct them",
+        "(globs=shop.C)",
+        "shop.b is stale, and is not merged: why",
+    ):
+        assert warned.count(line) == 1
 
 
 REPORT = {"source": "shop", "through": 5, "status": "merged", "tables": []}
 
 
 @pytest.fixture
-def submitted(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectStore]:
+def submitted(connected: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectStore]:
     """Yield the store of a merge that has something to do."""
     monkeypatch.setattr(module, "find_idle_report", lambda *_: None)
     store = open_store("memory://stale")
@@ -305,12 +256,8 @@ def test_a_job_without_a_report_may_be_tried_again(
 
 
 def test_arguments_that_the_job_does_not_take_fail_without_a_retry(
-    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
+    connected: None,
 ) -> None:
-    monkeypatch.undo()
-    connection = Connection(conn_id="spark_default", conn_type="spark", host="local[2]")
-    monkeypatch.setattr(BaseHook, "get_connection", lambda *_: connection)
-
     with pytest.raises(AirflowFailException, match="not database"):
         merge(options={"visits": TableOptions(key=("id",))}).execute(a_context(Instance()))
 
@@ -334,11 +281,6 @@ def test_a_job_that_fails_is_an_error_that_says_why(
         UnknownMergeError if retryable else AirflowFailException, match=r"shop\.a: it broke"
     ):
         merge().execute(a_context(instance))
-
-
-def test_another_word_is_refused(checkpoint: Checkpoint) -> None:
-    with pytest.raises(AirflowFailException, match="on_stale is one of warn, fail"):
-        merge(on_stale="perhaps").execute(a_context(Instance()))
 
 
 # ------------------------------------------------------------------- a driver on a cluster

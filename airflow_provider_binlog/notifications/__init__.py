@@ -1,0 +1,1 @@
+"""Messages about tables, by Airflow's own notifiers."""
