@@ -22,11 +22,13 @@ __all__ = [
     "BinlogPlanOperator",
     "BinlogPositionSensor",
     "BinlogPositionTrigger",
+    "BinlogRetentionSensor",
     "BinlogSnapshotOperator",
     "BinlogSnapshotPlanOperator",
     "BinlogSource",
     "BinlogSubRangeOperator",
     "BinlogTablesLiveOperator",
+    "BinlogWatcherTrigger",
     "Limits",
     "TableOptions",
     "binlog_to_lake",
@@ -58,6 +60,7 @@ if TYPE_CHECKING:
     )
     from airflow_provider_binlog.operators.tables_live import BinlogTablesLiveOperator
     from airflow_provider_binlog.sensors.binlog import BinlogPositionSensor
+    from airflow_provider_binlog.sensors.retention import BinlogRetentionSensor
     from airflow_provider_binlog.sources.binlog_source import BinlogSource
     from airflow_provider_binlog.spark.job.session import delta_conf, iceberg_conf
     from airflow_provider_binlog.spark.published import read_published
@@ -66,7 +69,10 @@ if TYPE_CHECKING:
         binlog_to_lake,
         binlog_to_lake_dag,
     )
-    from airflow_provider_binlog.triggers.binlog import BinlogPositionTrigger
+    from airflow_provider_binlog.triggers.binlog import (
+        BinlogPositionTrigger,
+        BinlogWatcherTrigger,
+    )
 
 _MODULES = {
     "BinlogArchiveOperator": "operators.backlog",
@@ -79,11 +85,13 @@ _MODULES = {
     "BinlogPlanOperator": "operators.backlog",
     "BinlogPositionSensor": "sensors.binlog",
     "BinlogPositionTrigger": "triggers.binlog",
+    "BinlogRetentionSensor": "sensors.retention",
     "BinlogSnapshotOperator": "operators.snapshot",
     "BinlogSnapshotPlanOperator": "operators.snapshot",
     "BinlogSource": "sources.binlog_source",
     "BinlogSubRangeOperator": "operators.backlog",
     "BinlogTablesLiveOperator": "operators.tables_live",
+    "BinlogWatcherTrigger": "triggers.binlog",
     "Limits": "limits",
     "TableOptions": "table_options",
     "binlog_to_lake": "task_groups.binlog_to_lake",

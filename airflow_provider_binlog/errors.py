@@ -88,6 +88,10 @@ class PositionPurgedError(SourceError):
     """The server no longer has the log at this position; the tables need a new snapshot."""
 
 
+class HeadRoomError(SourceError):
+    """The server may soon delete log that is not staged."""
+
+
 class ForeignPositionError(SourceError):
     """The position was issued by another server, or by a log that was reset since."""
 

@@ -25,7 +25,10 @@ def get_provider_info() -> dict[str, object]:
             }
         ],
         "hooks": _modules("airflow_provider_binlog.hooks.binlog"),
-        "sensors": _modules("airflow_provider_binlog.sensors.binlog"),
+        "sensors": _modules(
+            "airflow_provider_binlog.sensors.binlog",
+            "airflow_provider_binlog.sensors.retention",
+        ),
         "triggers": _modules("airflow_provider_binlog.triggers.binlog"),
         "operators": _modules(
             "airflow_provider_binlog.operators.backlog",

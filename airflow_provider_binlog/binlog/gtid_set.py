@@ -271,3 +271,18 @@ def missing_gtids(flavor: Flavor, gtids: str, executed: str) -> str:
     if flavor is Flavor.MYSQL:
         return str(GtidSet.parse(gtids).subtract(GtidSet.parse(executed)))
     return str(MariadbGtidPosition.parse(gtids).beyond(MariadbGtidPosition.parse(executed)))
+
+
+def count_missing(flavor: Flavor, gtids: str, executed: str) -> int:
+    """Return how many transactions of some GTIDs were not executed.
+
+    On MariaDB, whose GTIDs name the last transaction of a domain, numbers that were never logged
+    count, too.
+    """
+    if flavor is Flavor.MYSQL:
+        missing = GtidSet.parse(gtids).subtract(GtidSet.parse(executed))
+        return sum(last - first + 1 for _, _, first, last in missing.intervals())
+    known = MariadbGtidPosition.parse(executed).domains
+    newest = MariadbGtidPosition.parse(gtids).domains.items()
+    gained = (last - known.get(domain, (0, 0))[1] for domain, (_, last) in newest)
+    return sum(count for count in gained if count > 0)

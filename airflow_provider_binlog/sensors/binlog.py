@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 from airflow.sdk import BaseSensorOperator, Context, PokeReturnValue, conf
 from airflow.sdk.exceptions import AirflowSkipException
+from airflow.triggers.base import StartTriggerArgs
 
 from airflow_provider_binlog import errors
 from airflow_provider_binlog.checkpoint import covering_staged, load, unless_only_a_start
@@ -16,12 +18,16 @@ from airflow_provider_binlog.hooks import tasks
 from airflow_provider_binlog.hooks.binlog import BinlogHook
 from airflow_provider_binlog.hooks.object_storage import open_store
 from airflow_provider_binlog.hooks.tasks import AirflowVariableStore, RendersObjects
+from airflow_provider_binlog.limits import read_size
+from airflow_provider_binlog.operators.arguments import read_number
 from airflow_provider_binlog.sources import binlog_source
 from airflow_provider_binlog.sources.binlog_source import BinlogSource, WhenNothingNew
+from airflow_provider_binlog.sources.lag import Thresholds, read_lag
 from airflow_provider_binlog.sources.settings import Connections
 from airflow_provider_binlog.sources.state import SourceState, read_server_state
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
 from airflow_provider_binlog.transport.server import queries
+from airflow_provider_binlog.transport.server.driver import Connect
 from airflow_provider_binlog.triggers.binlog import BinlogPositionTrigger
 
 
@@ -44,12 +50,25 @@ class BinlogPositionSensor(RendersObjects, BaseSensorOperator):
         the same if a lake table is ``loading`` or ``stale`` that can be reloaded now, or if a
         snapshot or a staged range is not merged yet. (templated)
     :param when_nothing_new: ``"wait"`` for changes, or ``"skip"`` this task and, with it, the run.
+    :param min_bytes: Fewer bytes of log count as nothing new: a number, or a text such as
+        ``"64 MiB"``.
+    :param min_transactions: So many transactions are enough, whatever their bytes are. They are
+        counted by their GTIDs.
+    :param max_lag: Seconds after which any change is enough. Without it, fewer bytes or
+        transactions wait as long as it takes.
     :param deferrable: Wait in the triggerer instead of on a worker.
+    :param start_from_trigger: Wait there from the start: no worker is needed until there is
+        something new. The source's name and connection are then not templated. It is not for
+        ``when_nothing_new="skip"``.
     """
 
     template_fields: Sequence[str] = ("source", "staging_path", "plan")
     template_fields_renderers = {"source": "json", "plan": "json"}  # noqa: RUF012
     ui_color = "#d8ecf3"
+    start_trigger_args = StartTriggerArgs(
+        trigger_cls=f"{BinlogPositionTrigger.__module__}.{BinlogPositionTrigger.__qualname__}",
+        next_method="execute_complete",
+    )
 
     def __init__(
         self,
@@ -58,7 +77,11 @@ class BinlogPositionSensor(RendersObjects, BaseSensorOperator):
         staging_path: str | None = None,
         plan: Mapping[str, Any] | None = None,
         when_nothing_new: WhenNothingNew = "wait",
+        min_bytes: int | str | None = None,
+        min_transactions: int | None = None,
+        max_lag: float | None = None,
         deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
+        start_from_trigger: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -66,7 +89,17 @@ class BinlogPositionSensor(RendersObjects, BaseSensorOperator):
         self.staging_path = staging_path
         self.plan = plan
         self.when_nothing_new = when_nothing_new
+        self.min_bytes = min_bytes
+        self.min_transactions = min_transactions
+        self.max_lag = max_lag
         self.deferrable = deferrable
+        self.start_from_trigger = start_from_trigger
+        if start_from_trigger:
+            self.start_trigger_args = replace(
+                self.start_trigger_args,
+                trigger_kwargs=self._trigger(None).serialize()[1],
+                timeout=timedelta(seconds=self.timeout),
+            )
 
     def execute(self, context: Context) -> Any:
         """Return ``{"source", "start", "log_end", "first", "identity"}`` when there is work."""
@@ -90,21 +123,45 @@ class BinlogPositionSensor(RendersObjects, BaseSensorOperator):
             source = binlog_source.read_source(self.source)
             with tasks.naming_repairs(source, self.staging_path):
                 state = self._read_state(source)
-                unmerged = "" if state.has_work else self._find_unmerged(source, state)
+                few = self._find_shortage(source, state)
+                is_due = state.has_work and not few
+                unmerged = "" if is_due else self._find_unmerged(source, state)
         end, described = state.log_end, _describe(source, state)
-        if state.has_work:
+        if is_due:
             where = f"the first run, from {state.start or source.start}"
             if state.checkpoint is not None:
                 where = f"the checkpoint is at {state.checkpoint}"
             self.log.info("%s: the log ends at %s; %s", source.name, end, where)
             return PokeReturnValue(is_done=True, xcom_value=described)
+        nothing = few or f"nothing new, the log still ends at {end}"
         if unmerged:
-            self.log.info("%s: the log still ends at %s, but %s", source.name, end, unmerged)
+            self.log.info("%s: %s, but %s", source.name, nothing, unmerged)
             return PokeReturnValue(is_done=True, xcom_value=described)
-        self.log.info("%s: nothing new, the log still ends at %s", source.name, end)
+        self.log.info("%s: %s", source.name, nothing)
         if self.when_nothing_new == "skip":
-            raise AirflowSkipException(f"nothing new: the log still ends at {end}")
+            raise AirflowSkipException(nothing)
         return PokeReturnValue(is_done=False, xcom_value=described)
+
+    def _find_shortage(self, source: BinlogSource, state: SourceState) -> str:
+        """Return why what was logged is not staged yet; empty if it is, or nothing was logged."""
+        thresholds = self._read_thresholds()
+        # After a failover, and where the log was purged, a run is due in any case.
+        if not thresholds or not state.has_work or state.checkpoint is None or not state.start:
+            return ""
+        lag = read_lag(self._connect(source), state.start, state.identity)
+        if thresholds.find_reason(lag):
+            return ""
+        return f"{lag.bytes:,} bytes wait, for {lag.seconds:.0f} s, which is below the thresholds"
+
+    def _read_thresholds(self) -> Thresholds:
+        """Return the thresholds, checked."""
+        numbers = {"min_transactions": self.min_transactions, "max_lag": self.max_lag}
+        checked = {name: read_number(value, name) for name, value in numbers.items()}
+        size = None if self.min_bytes is None else read_size(self.min_bytes, "min_bytes")
+        return Thresholds(size, **checked)
+
+    def _connect(self, source: BinlogSource) -> Connect:
+        return Connections(BinlogHook(source.conn_id).settings).open
 
     def _find_unmerged(self, source: BinlogSource, state: SourceState) -> str:
         """Return what a run has to merge although nothing was logged; empty if there is nothing."""
@@ -126,7 +183,7 @@ class BinlogPositionSensor(RendersObjects, BaseSensorOperator):
         if self.staging_path is not None:
             manifests = ManifestLog(open_store(self.staging_path), source.name)
             staged = covering_staged(saved, manifests)
-        connect = Connections(BinlogHook(source.conn_id).settings).open
+        connect = self._connect(source)
         try:
             return read_server_state(
                 connect,
@@ -153,16 +210,26 @@ class BinlogPositionSensor(RendersObjects, BaseSensorOperator):
         seen: Any = self.poke(context)
         if seen.is_done:
             return seen.xcom_value
-        end = seen.xcom_value["log_end"]
-        trigger = BinlogPositionTrigger(
-            binlog_conn_id=binlog_source.read_source(self.source).conn_id,
-            after=f"{end['file']}:{end['offset']}",
-            poll_interval=self.poke_interval,
-        )
+        start, end = seen.xcom_value["start"], seen.xcom_value["log_end"]
+        # Of another server's checkpoint the position is not one here.
+        position = start if isinstance(start, Mapping) else end
         self.defer(
             timeout=timedelta(seconds=self.timeout),
-            trigger=trigger,
+            trigger=self._trigger({"position": position, "identity": seen.xcom_value["identity"]}),
             method_name="execute_complete",
+        )
+
+    def _trigger(self, since: Mapping[str, Any] | None) -> BinlogPositionTrigger:
+        source = binlog_source.read_source(self.source)
+        thresholds = self._read_thresholds()
+        return BinlogPositionTrigger(
+            binlog_conn_id=source.conn_id,
+            source=source.name,
+            since=since,
+            min_bytes=thresholds.min_bytes,
+            min_transactions=thresholds.min_transactions,
+            max_lag=thresholds.max_lag,
+            poll_interval=self.poke_interval,
         )
 
 

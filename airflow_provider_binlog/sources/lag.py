@@ -16,7 +16,8 @@ from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from airflow_provider_binlog.errors import ForeignPositionError
+from airflow_provider_binlog.binlog.gtid_set import count_missing
+from airflow_provider_binlog.errors import ConfigurationError, ForeignPositionError
 from airflow_provider_binlog.position import FIRST_OFFSET, Position, SourceIdentity
 from airflow_provider_binlog.transport.server import queries
 from airflow_provider_binlog.transport.server.driver import Connect
@@ -35,6 +36,7 @@ class Lag:
         log_end: Where the log ended.
         executed: The GTIDs that the server has executed; empty where it has none.
         bytes: Bytes of log between the two.
+        transactions: How many transactions have been executed since; None without GTIDs.
         waits_since: When the first statement after the position began; None if none is logged.
         oldest: The first position that the server still has.
         bytes_before: Bytes of log that the server still has before the position.
@@ -47,6 +49,7 @@ class Lag:
     log_end: Position
     executed: str
     bytes: int
+    transactions: int | None
     waits_since: datetime | None
     oldest: Position
     bytes_before: int
@@ -117,12 +120,19 @@ def read_lag(connect: Connect, position: Position, identity: SourceIdentity) -> 
         log_end=end,
         executed=executed,
         bytes=max(0, queries.bytes_of(logs, position, end)),
+        transactions=_count(here, executed, position),
         waits_since=_utc(time),
         oldest=oldest,
         bytes_before=queries.bytes_of(logs, oldest, position),
         file_closed=_utc(closed),
         expires_after=_expiry(values),
     )
+
+
+def _count(here: SourceIdentity, executed: str, position: Position) -> int | None:
+    if position.gtid is None or not executed:
+        return None
+    return count_missing(here.flavor, executed, position.gtid)
 
 
 def _number(file: str) -> int:
@@ -140,3 +150,42 @@ def _expiry(values: Mapping[str, str]) -> timedelta | None:
     seconds = int(values.get("binlog_expire_logs_seconds") or 0)
     seconds = seconds or int(float(values.get("expire_logs_days") or 0) * _SECONDS_PER_DAY)
     return timedelta(seconds=seconds) if seconds else None
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """How much has to wait in the log before it is staged; without any, whatever waits.
+
+    Attributes:
+        min_bytes: So many bytes of log.
+        min_transactions: Or so many transactions.
+        max_lag: Or something, for so many seconds.
+    """
+
+    min_bytes: int | None = None
+    min_transactions: int | None = None
+    max_lag: float | None = None
+
+    def __bool__(self) -> bool:
+        """Whether there is any."""
+        return self != Thresholds()
+
+    def find_reason(self, lag: Lag) -> str:
+        """Return which threshold a lag has reached; empty for none.
+
+        Raises:
+            ConfigurationError: Transactions are to be counted, and have no GTIDs.
+        """
+        if self.min_bytes is not None and lag.bytes >= self.min_bytes:
+            return f"{lag.bytes:,} bytes of log wait"
+        if self.min_transactions is not None:
+            if lag.transactions is None:
+                raise ConfigurationError(
+                    "min_transactions counts GTIDs, and the server, or the checkpoint, has none: "
+                    "give min_bytes"
+                )
+            if lag.transactions >= self.min_transactions:
+                return f"{lag.transactions:,} transactions wait"
+        if self.max_lag is not None and lag.waits_since and lag.seconds >= self.max_lag:
+            return f"a change has waited for {lag.seconds:.0f} s"
+        return ""

@@ -41,6 +41,7 @@ def binlog_to_lake(
     options: Mapping[str, TableOptions | Mapping[str, Any]] | None = None,
     group_id: str = "binlog_to_lake",
     prefix_group_id: bool = True,
+    changes: Mapping[str, Any] | None = None,
     snapshot: Mapping[str, Any] | None = None,
     extract: Mapping[str, Any] | None = None,
     merge: Mapping[str, Any] | None = None,
@@ -80,6 +81,9 @@ def binlog_to_lake(
         options: :class:`~airflow_provider_binlog.TableOptions` by globs of tables.
         group_id: Names the task group.
         prefix_group_id: Whether the tasks are named ``binlog_to_lake.stage`` or ``stage``.
+        changes: More arguments of the :class:`~airflow_provider_binlog.BinlogPositionSensor` by
+            name: ``min_bytes``, ``max_lag``, ``deferrable``, ... It skips a run without work,
+            unless ``when_nothing_new`` is ``"wait"``.
         snapshot: More arguments of the :class:`~airflow_provider_binlog.BinlogSnapshotOperator`
             by name: ``chunk_bytes``, ``pool``, ``max_active_tis_per_dagrun``, …
         extract: More arguments of the :class:`~airflow_provider_binlog.BinlogExtractOperator`
@@ -110,9 +114,8 @@ def binlog_to_lake(
             # Here, too, so that the sensor does not skip a run that is triggered for it.
             "reload": RELOAD_OF_RUN,
         }
-        changes = BinlogPositionSensor(
-            task_id="changes", source=source, plan=needs, when_nothing_new="skip"
-        )
+        waiting = {"when_nothing_new": "skip", **(changes or {})}
+        sensor = BinlogPositionSensor(task_id="changes", source=source, plan=needs, **waiting)
         shared = {name: reading[name] for name in _SHARED & reading.keys()}
         plan = BinlogSnapshotPlanOperator(task_id="plan", source=source, **needs, **shared)
         named = {"map_index_template": "{{ task.map_name }}", **reading}
@@ -123,13 +126,13 @@ def binlog_to_lake(
             ).expand_kwargs(plan.output)
             read >> EmptyOperator(task_id="snapshots_done", trigger_rule="all_done")
         stage = BinlogExtractOperator(
-            task_id="stage", start=changes.output, **captured, **(extract or {})
+            task_id="stage", start=sensor.output, **captured, **(extract or {})
         )
         merged = BinlogMergeOperator(
             task_id="merge", staged=stage.output, options=options, **target, **merging
         )
         checkpoint = BinlogCheckpointOperator(task_id="checkpoint", staged=stage.output)
-        changes >> plan >> snapshots >> stage >> merged >> checkpoint
+        sensor >> plan >> snapshots >> stage >> merged >> checkpoint
     # Outside of the group, whose followers do not wait for it: the run fails with its last tasks.
     read >> BinlogTablesLiveOperator(
         task_id=f"{group_id}_tables_live" if prefix_group_id else "tables_live",

@@ -73,16 +73,19 @@ def test_more_arguments_reach_their_tasks() -> None:
             group_id="lake",
             exclude=["shop.tmp_*"],
             snapshot={"chunk_bytes": "8 MiB", "engine": "spark", "max_active_tis_per_dagrun": 2},
+            changes={"max_lag": 900, "when_nothing_new": "wait"},
             extract={"stop": "{{ params.stop }}"},
             options=OPTIONS,
             merge={"conn_id": "spark_large"},
             **LAKE,
         )
+    sensor: Any = dag.get_task("lake.changes")
     stage: Any = dag.get_task("lake.stage")
     merge: Any = dag.get_task("lake.merge")
     plan: Any = dag.get_task("lake.plan")
     snapshot: Any = dag.get_task("lake.snapshots.snapshot")
 
+    assert (sensor.max_lag, sensor.when_nothing_new) == (900, "wait")
     assert (stage.exclude, stage.stop) == (["shop.tmp_*"], "{{ params.stop }}")
     assert (merge._conn_id, merge.format, merge.lake) == ("spark_large", "iceberg", "lake")
     assert snapshot.partial_kwargs["chunk_bytes"] == plan.chunk_bytes == "8 MiB"

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import time
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from airflow.sdk.exceptions import AirflowFailException
 
+from airflow_provider_binlog import BinlogRetentionSensor, BinlogSource
+from airflow_provider_binlog.checkpoint import Checkpoint
 from airflow_provider_binlog.errors import ForeignPositionError, PositionPurgedError
+from airflow_provider_binlog.hooks.tasks import AirflowVariableStore
 from airflow_provider_binlog.position import FIRST_OFFSET, Position
 from airflow_provider_binlog.sources.lag import Lag, read_lag
 from airflow_provider_binlog.transport.server import queries
@@ -133,3 +138,64 @@ def test_a_position_of_another_server_has_no_lag_here(server: Server) -> None:
     position = end(server)
     with pytest.raises(ForeignPositionError, match="after the end of its file"):
         read(server, replace(position, offset=position.offset + 1))
+
+
+# ------------------------------------------------------------------- the sensor
+
+
+@pytest.fixture
+def checkpoint(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A checkpoint at the end of the log; something is logged after it."""
+    fields = {"conn_type": "binlog", "host": server.host, "port": server.port, "login": "root"}
+    monkeypatch.setenv("AIRFLOW_CONN_BINLOG_DEFAULT", json.dumps(fields))
+    execute(server, f"SET GLOBAL binlog_expire_logs_seconds = {_KEPT_SECONDS}")
+    flush_log(server)
+    with closing(connect(server)) as connection:
+        identity, at = queries.identify(connection), queries.log_end(connection)
+    saved = Checkpoint(identity, at, 1, "2026-11-21", "a test").encode()
+    monkeypatch.setattr(AirflowVariableStore, "get", lambda *_: saved)
+    execute(server, "REPLACE INTO shop.orders VALUES (3)")
+
+
+def poke(context: dict[str, Any] | None = None, **arguments: Any) -> Any:
+    sensor = BinlogRetentionSensor(
+        task_id="retention", source=BinlogSource("shop", start="now"), **arguments
+    )
+    given: Any = context or {}
+    return sensor.poke(given).xcom_value
+
+
+@pytest.mark.usefixtures("checkpoint")
+def test_a_run_fails_before_the_server_deletes_what_is_not_staged(server: Server) -> None:
+    enough = poke(min_time=timedelta(minutes=30))
+
+    assert enough["head_room_seconds"] in range(_KEPT_SECONDS - 60, _KEPT_SECONDS + 1)
+    assert enough["lag_bytes"] > 0
+    with pytest.raises(AirflowFailException, match=r"for 1\.0 hours more, and 1 day.* are wanted"):
+        poke()
+    with pytest.raises(AirflowFailException, match="HeadRoomError"):
+        poke(min_time=2 * _KEPT_SECONDS)
+
+    execute(server, "SET GLOBAL binlog_expire_logs_seconds = 0")
+    assert poke()["head_room_seconds"] is None
+
+
+@pytest.mark.usefixtures("checkpoint")
+def test_head_room_is_counted_in_runs_and_in_bytes() -> None:
+    before = {"prev_start_date_success": datetime.now(UTC) - timedelta(minutes=30)}
+
+    assert poke(before, min_time=1, min_runs=1)
+    with pytest.raises(AirflowFailException, match="HeadRoomError"):
+        poke(before, min_time=1, min_runs=3)
+    # The first run has no other one to compare with.
+    assert poke({"prev_start_date_success": None}, min_time=1, min_runs=3)
+
+    assert poke(min_time=1, min_bytes=100)
+    with pytest.raises(AirflowFailException, match="less log before the checkpoint"):
+        poke(min_time=1, min_bytes="10 GiB")
+
+
+def test_without_a_checkpoint_nothing_can_be_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(AirflowVariableStore, "get", lambda *_: None)
+
+    assert poke() is None

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_binlog.operators.merge import warning_lines
+from airflow_provider_binlog.operators.merge_report import list_warnings
 from airflow_provider_binlog.table_options import TableRules
 from tests.unit.spark.staged_changes import INT, TEXT
 from tests.unit.spark.workplace import Workplace, in_either_format, report_of
@@ -90,7 +90,7 @@ def test_a_new_table_has_the_layout_and_others_keep_theirs(workplace: Workplace)
 
     change(table, "three")
     report_json = report_of(workplace.merge(table_options=rules(OTHERS[format_])).to_json())
-    (warning,) = warning_lines(report_json)
+    (warning,) = list_warnings(report_json)
     for name, terms in OTHERS[format_].items():
         assert f"{name}=({', '.join(terms)})" in warning
         assert f"made with {next(iter(LAYOUTS[format_]))}=(" in warning

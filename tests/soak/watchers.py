@@ -1,4 +1,4 @@
-"""What waits in the triggerer for as long as a soak takes: triggers, one after another."""
+"""What waits in the triggerer for as long as a soak takes: watchers of logs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from airflow_provider_binlog.triggers.binlog import BinlogPositionTrigger
+from airflow_provider_binlog.triggers.binlog import BinlogWatcherTrigger
 from tests.services.servers import Server
 
 _POLL_SECONDS = 2.0
@@ -58,14 +58,8 @@ class Watchers:
         self._loop.close()
 
     async def _watch(self, name: str) -> None:
-        seen = ""
-        while True:
-            trigger = BinlogPositionTrigger(
-                binlog_conn_id=name, after=seen, poll_interval=_POLL_SECONDS
-            )
-            async for event in trigger.run():
-                if "error" in event.payload:
-                    raise RuntimeError(event.payload["error"])
-                seen = event.payload["log_end"]
-                self.fired[name] += 1
-            await asyncio.sleep(_POLL_SECONDS)
+        trigger = BinlogWatcherTrigger(binlog_conn_id=name, poll_interval=_POLL_SECONDS)
+        async for event in trigger.run():
+            if "error" in event.payload:
+                raise RuntimeError(event.payload["error"])
+            self.fired[name] += 1

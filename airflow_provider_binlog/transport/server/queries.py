@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from airflow_provider_binlog import errors
@@ -209,7 +210,7 @@ def bytes_between(connection: Connection, start: Position, stop: Position) -> in
     return bytes_of(binary_logs(connection), start, stop)
 
 
-def bytes_of(logs: list[BinaryLog], start: Position, stop: Position) -> int:
+def bytes_of(logs: Sequence[BinaryLog], start: Position, stop: Position) -> int:
     """Return how many bytes of some files lie between two positions."""
     files = (
         log.size

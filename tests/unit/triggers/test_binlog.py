@@ -1,4 +1,4 @@
-"""BinlogPositionTrigger is made again from what it serialises to."""
+"""Triggers are made again from what they serialise to, and load nothing heavy."""
 
 from __future__ import annotations
 
@@ -6,33 +6,83 @@ import asyncio
 import json
 from typing import Any
 
+import pytest
 from airflow._shared.module_loading import import_string
+from airflow.triggers.base import BaseTrigger
 
-from airflow_provider_binlog.triggers.binlog import BinlogPositionTrigger
+from airflow_provider_binlog.position import Position
+from airflow_provider_binlog.transport.server.queries import BinaryLog
+from airflow_provider_binlog.triggers.binlog import (
+    BinlogPositionTrigger,
+    BinlogWatcherTrigger,
+    Growth,
+)
+
+SINCE = {
+    "position": {"file": "binlog.000002", "offset": 157, "gtid": None},
+    "identity": {"flavor": "mysql", "server": "a", "log_name": "binlog"},
+}
+POSITION: dict[str, Any] = {
+    "binlog_conn_id": "shop",
+    "source": "shop",
+    "since": SINCE,
+    "poll_interval": 3.5,
+}
+WATCHER: dict[str, Any] = {
+    "binlog_conn_id": "shop",
+    "min_bytes": 7,
+    "max_lag": 9.5,
+    "poll_interval": 3.5,
+}
 
 
-def test_it_is_made_again_from_plain_values() -> None:
-    trigger = BinlogPositionTrigger(
-        binlog_conn_id="shop", after="binlog.000002:157", poll_interval=3.5
-    )
-
+@pytest.mark.parametrize(
+    ("trigger", "given"),
+    [
+        (
+            BinlogPositionTrigger(**POSITION, min_bytes=7),
+            {**POSITION, "min_bytes": 7, "min_transactions": None, "max_lag": None},
+        ),
+        (BinlogWatcherTrigger(**WATCHER), WATCHER),
+    ],
+)
+def test_it_is_made_again_from_plain_values(trigger: BaseTrigger, given: dict[str, Any]) -> None:
     path, arguments = trigger.serialize()
     again = import_string(path)(**json.loads(json.dumps(arguments)))
 
     assert again.serialize() == (path, arguments)
-    assert arguments == {
-        "binlog_conn_id": "shop",
-        "after": "binlog.000002:157",
-        "poll_interval": 3.5,
-    }
+    assert arguments == given
+    # Airflow 3.4 gives every trigger one.
+    assert "queue" not in vars(trigger)
 
 
 def test_it_wakes_the_sensor_where_airflow_has_no_connection() -> None:
     """Which it says as well where its API server is away: the sensor has retries."""
-    trigger = BinlogPositionTrigger(binlog_conn_id="no_such_source", after="binlog.000002:157")
+    trigger = BinlogPositionTrigger(binlog_conn_id="no_such_source", source="shop", since=SINCE)
 
     async def first_event() -> Any:
         async with asyncio.timeout(30):
             return (await anext(trigger.run())).payload
 
     assert "no_such_source" in asyncio.run(first_event())["error"]
+
+
+def at(number: int, offset: int) -> tuple[Position, list[BinaryLog]]:
+    logs = [BinaryLog(f"binlog.{file:06}", 1_000) for file in range(2, number)]
+    name = f"binlog.{number:06}"
+    return Position(name, offset), [*logs, BinaryLog(name, offset)]
+
+
+def test_little_growth_makes_an_event_once_it_has_waited() -> None:
+    growth = Growth(min_bytes=500, max_lag=60.0)
+
+    def find(number: int, offset: int, now: float) -> str:
+        return growth.find_reason(*at(number, offset), now)
+
+    assert find(2, 100, 0) == "the watcher has started"
+    assert [find(2, 100, 100), find(2, 200, 110), find(2, 300, 160)] == ["", "", ""]
+    assert find(2, 300, 170) == "a change has waited for 60 s"
+    assert find(2, 300, 900) == ""
+    # 700 bytes of the file, and 50 of the next.
+    assert find(3, 54, 901) == "754 bytes were logged"
+    assert find(2, 4, 902) == "the log was reset"
