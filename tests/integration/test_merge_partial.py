@@ -105,6 +105,7 @@ class Clerk:
         ("mysql97", "delta"),
         ("mariadb118", "iceberg"),
         pytest.param("mariadb1011", "iceberg", marks=pytest.mark.slow),
+        pytest.param("mysql97", "postgresql18", marks=pytest.mark.slow),
     ],
 )
 def test_random_orders(create_pipeline: Callable[..., Pipeline], kind: str, format_: str) -> None:

@@ -24,6 +24,21 @@ def test_each_table_equals_select_or_is_refused(pipeline: Pipeline) -> None:
 
 
 @pytest.mark.parametrize(
+    ("kind", "release", "seed"),
+    [
+        pytest.param("mysql97", "postgresql18", "2", marks=_slow),
+        pytest.param("mariadb118", "postgresql15", "3", marks=_slow),
+    ],
+)
+def test_each_table_in_postgresql_equals_select_or_is_refused(
+    kind: str, release: str, seed: str, create_pipeline: Callable[..., Pipeline]
+) -> None:
+    outcome = run(create_pipeline(kind, release), seed, ranges=4, tables=4)
+
+    assert outcome.equal > 0
+
+
+@pytest.mark.parametrize(
     ("kind", "format_"),
     [
         ("mysql97", "iceberg"),
@@ -31,6 +46,7 @@ def test_each_table_equals_select_or_is_refused(pipeline: Pipeline) -> None:
         pytest.param("mysql80", "iceberg", marks=_slow),
         pytest.param("mariadb1011", "iceberg", marks=_slow),
         pytest.param("mariadb118", "delta", marks=_slow),
+        pytest.param("mysql97", "postgresql18", marks=_slow),
     ],
 )
 def test_tables_that_are_older_than_the_log_are_loaded_while_they_change(

@@ -8,12 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_binlog.spark.staged.types import expected_arrow_type
 from tests.support.compare import ABSENT, compare, read_tables, select
-from tests.unit.spark.session import reading_session
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
-
-    from pyspark.sql import SparkSession
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from airflow_provider_binlog.manifest import Manifest
     from tests.fixtures.mysql import Database
@@ -48,20 +45,20 @@ def find_differing(
     but: Collection[str],
 ) -> Iterator[str]:
     """Yield what of a lake is not equal to the rows that were selected, table by table."""
-    session = reading_session(workplace.spark)
     for table, source in selected:
         if table.name in but:
             continue
-        target = workplace.lake.target(table.database, table.name)
-        if workplace.lake.find_state(session, target) is None:
+        name = table.database, table.name
+        state = workplace.find_state(*name)
+        if state is None:
             if source:
                 yield f"{table.name}: there is no lake table, and {len(source)} rows"
-        elif "_change_type" in session.table(target).columns:
-            found = _count(session, target)
+        elif "_change_type" in state.columns:
+            found = _count(workplace.read(*name))
             if found != len(source):
                 yield f"{table.name}: {len(source)} rows, {found} by the changelog"
         else:
-            lake = session.table(target).toArrow().to_pydict()
+            lake = workplace.read(*name)
             # Of a unique key in place of a primary one, information_schema says nothing.
             key = table.key or tuple(each.name for each in table.columns)
             is_empty = not source and not any(lake.values())
@@ -87,13 +84,11 @@ def _waits(manifests: Sequence[Manifest], table: Table, difference: Difference) 
     return False
 
 
-def _count(session: SparkSession, target: str) -> int:
+def _count(changelog: Mapping[str, list[Any]]) -> int:
     """Return how many rows a table has by its changelog."""
-    changes = session.sql(
-        f"SELECT _change_type, _sequence, _row FROM {target} ORDER BY _sequence, _row"
-    ).collect()
+    columns = (changelog[name] for name in ("_sequence", "_row", "_change_type"))
     count = 0
-    for change, _, _ in changes:
+    for _, _, change in sorted(zip(*columns, strict=True), key=lambda each: each[:2]):
         if change in _ADDS:
             count += 1
         elif change in _REMOVES:

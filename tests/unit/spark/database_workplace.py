@@ -55,6 +55,10 @@ class DatabaseWorkplace(Workplace):
     def state(self, table: Table) -> TargetState:
         return self.stored(table).state
 
+    def find_state(self, database: str, table: str) -> TargetState | None:
+        stored = marks.read_table(self.other, database, table)
+        return None if stored is None else stored.state
+
     def read(self, database: str, table: str) -> dict[str, list[Any]]:
         return read_table(self.other, database, table)
 

@@ -171,6 +171,10 @@ class Workplace:
         assert hold is not None
         return hold
 
+    def find_state(self, database: str, table: str) -> TargetState | None:
+        """Return the state of a lake table; None if there is none."""
+        return self.lake.find_state(self.spark, self.lake.target(database, table))
+
     def read(self, database: str, table: str) -> dict[str, list[Any]]:
         """Return the values of a lake table by column, as Arrow gives them to Python."""
         session, target = reading_session(self.spark), self.lake.target(database, table)
