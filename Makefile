@@ -63,6 +63,7 @@ bench: $(STAMP) ## Measure reading beside other readers (COMPARE=results.json), 
 	@$(BIN)/python -m tests.bench readers $(if $(COMPARE),--compare $(COMPARE))
 	@$(BIN)/python -m tests.bench snapshots --rows $(or $(ROWS),10000000)
 	@$(BIN)/python -m tests.bench merge
+	@$(BIN)/python -m tests.bench postgresql
 
 soak: $(STAMP) ## Run for a long time under load.
 	@$(BIN)/python -m tests.soak

@@ -1,4 +1,4 @@
-"""`python -m tests.bench [readers | merge | snapshots | chart …]`; all without an argument."""
+"""`python -m tests.bench [readers | merge | postgresql | snapshots | chart]`; all without one."""
 
 from __future__ import annotations
 
@@ -24,6 +24,12 @@ def main(arguments: list[str]) -> int:
         from tests.bench.snapshots import main as measure_snapshots
 
         code = measure_snapshots(rest)
+        if arguments or code:
+            return code
+    if part == "postgresql" or not arguments:
+        from tests.bench.postgresql import main as measure_postgresql
+
+        code = measure_postgresql(rest)
         if arguments or code:
             return code
     from tests.bench.merge import main as measure_merge

@@ -19,7 +19,7 @@ from airflow_provider_binlog.spark.job.session import (
 )
 from airflow_provider_binlog.spark.merge.run import merge_all
 from airflow_provider_binlog.table_options import TableRules
-from tests.services.jars import spark_home, spark_jars
+from tests.services.jars import postgresql_jars, spark_home, spark_jars
 from tests.services.java import java_home
 from tests.support.stores import open_store
 
@@ -128,7 +128,7 @@ def start_spark(format_: str, folder: Path, *, memory: str) -> SparkSession:
         delta_conf(),
         iceberg_conf(CATALOG, warehouse) if format_ == "iceberg" else {},
         {
-            "spark.jars": ",".join(str(jar) for jar in spark_jars()),
+            "spark.jars": ",".join(str(jar) for jar in spark_jars() + postgresql_jars()),
             "spark.driver.memory": memory,
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.host": "127.0.0.1",
