@@ -135,6 +135,12 @@ def _why_not(record: Progress, name: TableName) -> str:
 
 
 def _read(spark: SparkSession, target: str, version: int) -> DataFrame:
+    if target.startswith('"'):
+        raise ConfigurationError(
+            "tables of PostgreSQL are in one state whenever they are read: read them there, in one "
+            "transaction of isolation level REPEATABLE READ",
+            table=target,
+        )
     if not is_folder(target):
         # The session may keep the table as it was before.
         spark.sql(f"REFRESH TABLE {target}")

@@ -53,7 +53,7 @@ _SESSION_SETTINGS = {
 SQLSTATE = "sqlstate"
 """Context of an error: PostgreSQL's code of it."""
 
-_UNAVAILABLE = ("08", "53", "57P", "58")
+_UNAVAILABLE = ("08", "53", "57", "58")
 _CONFLICTS = ("40", "55P03")
 _LOGIN = ("28", "3D000")
 
