@@ -125,6 +125,7 @@ _FORMATS = {
     "partition_by": ("delta", "iceberg"),
     "sort_by": ("iceberg",),
     "properties": ("delta", "iceberg"),
+    "on_nul": ("postgresql",),
 }
 _LAYOUTS = ("cluster_by", "partition_by", "sort_by")
 

@@ -114,7 +114,9 @@ def _write_changes(folder: Path, kinds: list[tuple[str, np.ndarray]], *, version
         names = rows.column_names[: rows.column_names.index("token")]
         deleted = pa.repeat(kind == "delete", len(keys))
         parts.append(
-            pa.table([*(rows[name] for name in names), token, deleted], [*names, "token", "gone"])
+            pa.table(
+                [*(rows[name] for name in names), token, deleted], [*names, "token", "deleted"]
+            )
         )
     csv.write_csv(pa.concat_tables(parts), folder / "changes.csv", csv.WriteOptions(False))
     return folder / "changes.csv"
@@ -124,7 +126,8 @@ def _by_hand(spark: SparkSession, other: Connection, file: Path) -> None:
     """Copy the final changes to a table, and merge them."""
     other.execute("DROP TABLE IF EXISTS hand.changes")
     other.execute(
-        "CREATE UNLOGGED TABLE hand.changes AS SELECT *, true AS gone FROM bench.accounts LIMIT 0"
+        "CREATE UNLOGGED TABLE hand.changes AS"
+        " SELECT *, true AS deleted FROM bench.accounts LIMIT 0"
     )
     manager = java_class(spark, "org.postgresql.copy.CopyManager")(other._connection)
     stream = java_class(spark, "java.io.FileInputStream")(str(file))
@@ -140,7 +143,7 @@ def _by_hand(spark: SparkSession, other: Connection, file: Path) -> None:
     values = ", ".join(f"s.{name}" for name in names)
     other.execute(
         "MERGE INTO hand.accounts AS t USING hand.changes AS s ON t.id = s.id"
-        " WHEN MATCHED AND s.gone THEN DELETE"
+        " WHEN MATCHED AND s.deleted THEN DELETE"
         f" WHEN MATCHED THEN UPDATE SET {sets}"
-        f" WHEN NOT MATCHED AND NOT s.gone THEN INSERT ({', '.join(names)}) VALUES ({values})"
+        f" WHEN NOT MATCHED AND NOT s.deleted THEN INSERT ({', '.join(names)}) VALUES ({values})"
     )

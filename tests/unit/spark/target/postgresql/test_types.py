@@ -62,5 +62,5 @@ def test_numbers_are_converted_as_numbers_and_others_by_their_text() -> None:
     assert conversion('"n"', "text", "json") == '"n"::text::json'
 
 
-def test_null_of_copy_is_no_text() -> None:
+def test_null_is_not_escaped_for_copy() -> None:
     assert copied("c0", is_text=False) == r"coalesce(replace(c0, '\\', '\\\\'), '\\N')"
