@@ -37,6 +37,11 @@ FORMAT = StoredFormat(
 )
 
 
+def checkpoint_key(source: str) -> str:
+    """Return the key under which a source's checkpoint is stored."""
+    return f"{KEY_PREFIX}{source}"
+
+
 class CheckpointStore(Protocol):
     """Stores text under a key, as Airflow's Variables do."""
 

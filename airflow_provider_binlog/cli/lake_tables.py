@@ -11,7 +11,13 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from airflow_provider_binlog.changes import DEFAULT_POLICIES, Policies
-from airflow_provider_binlog.checkpoint import Checkpoint, load, overwrite, rebuild
+from airflow_provider_binlog.checkpoint import (
+    Checkpoint,
+    checkpoint_key,
+    load,
+    overwrite,
+    rebuild,
+)
 from airflow_provider_binlog.cli.source import (
     MetastoreVariableStore,
     let_hooks_read_the_database,
@@ -212,7 +218,7 @@ def show_checkpoint(arguments: argparse.Namespace) -> None:
         CheckpointMissingError: No checkpoint is saved.
     """
     store = MetastoreVariableStore()
-    checkpoint = load(store, _key(arguments.name))
+    checkpoint = load(store, checkpoint_key(arguments.name))
     if checkpoint is None:
         raise CheckpointMissingError(f"no checkpoint is saved for {arguments.name}")
     sys.stdout.write(checkpoint.encode() + "\n")
@@ -238,14 +244,8 @@ def set_checkpoint(arguments: argparse.Namespace) -> None:
         raise ConfigurationError(
             "say either --from-manifests STAGING_PATH, or --conn CONN and --position POSITION"
         )
-    overwrite(store, _key(arguments.name), new)
+    overwrite(store, checkpoint_key(arguments.name), new)
     sys.stdout.write(f"{arguments.name}: {new}\n")
-
-
-def _key(name: str) -> str:
-    from airflow_provider_binlog.hooks.tasks import checkpoint_key
-
-    return checkpoint_key(name)
 
 
 def _now() -> str:

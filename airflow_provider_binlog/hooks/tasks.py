@@ -11,7 +11,7 @@ from airflow.sdk import Asset, AssetAlias, BaseOperator, Context, Variable, conf
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_binlog import errors
-from airflow_provider_binlog.checkpoint import KEY_PREFIX, repair_command
+from airflow_provider_binlog.checkpoint import repair_command
 from airflow_provider_binlog.position import FIRST_OFFSET, Position, split_file_name
 from airflow_provider_binlog.sources.binlog_source import BinlogSource
 from airflow_provider_binlog.table_options import TableOptions
@@ -107,11 +107,6 @@ class RendersObjects(_Base):
 VARIABLE_DESCRIPTION = (
     "How far the changes of a binary log are staged. Written by airflow-provider-binlog."
 )
-
-
-def checkpoint_key(source: str) -> str:
-    """Return the key of the Variable that holds a source's checkpoint."""
-    return f"{KEY_PREFIX}{source}"
 
 
 class AirflowVariableStore:

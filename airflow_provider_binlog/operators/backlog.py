@@ -12,7 +12,7 @@ from airflow.sdk import BaseOperator, Context
 from airflow.sdk.definitions.xcom_arg import XComArg
 from airflow.sdk.exceptions import AirflowSkipException
 
-from airflow_provider_binlog.checkpoint import load
+from airflow_provider_binlog.checkpoint import checkpoint_key, load
 from airflow_provider_binlog.errors import (
     CheckpointMissingError,
     ConfigurationError,
@@ -24,7 +24,6 @@ from airflow_provider_binlog.hooks.object_storage import locate, open_store, rea
 from airflow_provider_binlog.hooks.tasks import (
     AirflowVariableStore,
     RendersObjects,
-    checkpoint_key,
     fail_unless_retryable,
     max_map_length,
     name_run,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
@@ -24,15 +24,11 @@ from airflow_provider_binlog.changes import (
 from airflow_provider_binlog.checkpoint import (
     Checkpoint,
     advance,
-    covering_staged,
+    checkpoint_key,
     load,
-    overwrite,
-    repair_command,
-    unless_only_a_start,
 )
 from airflow_provider_binlog.errors import (
     BinlogError,
-    CheckpointMissingError,
     ConfigurationError,
     ForeignPositionError,
     FormatError,
@@ -43,7 +39,6 @@ from airflow_provider_binlog.hooks.object_storage import open_store, reach
 from airflow_provider_binlog.hooks.tasks import (
     AirflowVariableStore,
     RendersObjects,
-    checkpoint_key,
     fail_unless_retryable,
     name_run,
     naming_repair_command,
@@ -53,12 +48,11 @@ from airflow_provider_binlog.hooks.tasks import (
     show_position,
 )
 from airflow_provider_binlog.limits import Limits, read_limits
-from airflow_provider_binlog.names import SYSTEM_DATABASES, find_unmatched
 from airflow_provider_binlog.operators.arguments import check_staged, read_globs
 from airflow_provider_binlog.operators.table_notes import describe_staged
 from airflow_provider_binlog.position import Position, SourceIdentity
 from airflow_provider_binlog.read_progress import PacedProgress
-from airflow_provider_binlog.schema import TableName, ends_by_reload
+from airflow_provider_binlog.schema import ends_by_reload
 from airflow_provider_binlog.sources.binlog_files import find_files
 from airflow_provider_binlog.sources.binlog_source import (
     BeforeImagesChoice,
@@ -68,25 +62,15 @@ from airflow_provider_binlog.sources.binlog_source import (
     read_source,
 )
 from airflow_provider_binlog.sources.state import Log, Start
-from airflow_provider_binlog.staging.manifest_log import ManifestLog
 from airflow_provider_binlog.staging.object_store import ObjectStore
 from airflow_provider_binlog.staging.paths import (
-    Snapshots,
-    StoredFiles,
     manifest_folder,
     manifest_name,
 )
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.capture.extract import Extracted
-    from airflow_provider_binlog.capture.log_range import ExtractRequest, TableFilter
-
-
-_SHOWN = 50
-_UNMATCHED = (
-    "globs match no table of the log or of the server, including lettercase: correct them, or "
-    "GRANT SELECT on the tables to the account, which sees no others"
-)
+    from airflow_provider_binlog.capture.log_range import ExtractRequest
 
 
 def open_log(source: BinlogSource, *, draws_server_id: bool = False) -> Log:
@@ -172,108 +156,19 @@ class RangeOperator(RendersObjects, BaseOperator):
     def find_range(
         self, source: BinlogSource, settings: Mapping[str, Any], log: Log, store: ObjectStore
     ) -> tuple[Checkpoint, ExtractRequest]:
-        """Return the checkpoint, saved on the first run, and the range to stage after it.
+        """Return the checkpoint, saved on the first run, and the range: see `find_next_range`."""
+        from airflow_provider_binlog.sources.next_range import find_next_range
 
-        Raises:
-            PositionPurgedError, ForeignPositionError: The log lacks the position of the checkpoint,
-                or is of another server.
-            CheckpointMissingError: The checkpoint was lost.
-        """
-        start = self.start or source.start
-        checkpoint = load(AirflowVariableStore(), checkpoint_key(source.name))
-        # The server may have purged what is staged, though it is not merged yet.
-        staged = covering_staged(checkpoint, ManifestLog(store, source.name))
-        state = log.read_state(unless_only_a_start(staged, start), start=start)
-        if checkpoint is None or state.checkpoint is None:
-            first = state.start or log.resolve(start or {})
-            run = settings["created_by"]
-            checkpoint = Checkpoint(state.identity, first, 0, saved_at=now(), saved_by=run)
-            save_first_checkpoint(store, source.name, checkpoint)
-        request = request_after(checkpoint, settings)
-        log.check_databases(request.tables.may_capture_from, request.tables.databases)
-        stop = log.resolve(self.stop) if self.stop else state.log_end
-        read_from = state.checkpoint or checkpoint
-        is_here = read_from.identity == state.identity
-        return checkpoint, replace(
-            request,
-            stop=stop,
-            identity=state.identity,
-            find_gtids=log.resolve,
-            read_server_tables=log.read_server_tables,
-            wants_defaults=log.logs_partial_images(),
-            bytes_total=log.bytes_between(read_from.position, stop) if is_here else None,
+        return find_next_range(
+            log,
+            store,
+            AirflowVariableStore(),
+            settings,
+            start=self.start or source.start,
+            stop=self.stop,
             on_progress=PacedProgress(partial(self.log.info, "%s: %s", source.name)),
-            on_tables=check_globs(self.log, source.name, request.tables, log.table_names),
+            logger=self.log,
         )
-
-
-def request_after(checkpoint: Checkpoint, settings: Mapping[str, Any]) -> ExtractRequest:
-    """Return a request for what is staged after a checkpoint, without its stop."""
-    from airflow_provider_binlog.capture.log_range import ExtractRequest
-
-    return ExtractRequest(
-        checkpoint.position,
-        checkpoint.position,
-        identity=checkpoint.identity,
-        issued_by=checkpoint.identity,
-        sequence=checkpoint.sequence + 1,
-        **settings,
-    )
-
-
-def save_first_checkpoint(store: ObjectStore, source: str, first: Checkpoint) -> None:
-    """Save where the first run starts, before anything is staged: then the start is fixed.
-
-    Raises:
-        CheckpointMissingError: The source has manifests already: its checkpoint was lost.
-    """
-    latest = ManifestLog(store, source).latest()
-    if latest is not None:
-        raise CheckpointMissingError(
-            "there is no checkpoint, yet changes of this source are staged: restore it, or stage "
-            "under another name",
-            repair=repair_command(source),
-            newest_manifest=latest.sequence,
-            stop=latest.stop,
-        )
-    checkpoints, key = AirflowVariableStore(), checkpoint_key(source)
-    previous = load(checkpoints, key)
-    if previous is None:
-        advance(checkpoints, key, expected=None, new=first)
-    elif not first.same_position(previous):
-        overwrite(checkpoints, key, first)
-
-
-def check_globs(
-    logger: Any, source: str, tables: TableFilter, table_names: Callable[[], Collection[TableName]]
-) -> Callable[[int, Collection[TableName]], None]:
-    """Return a check of the globs against the tables that were logged, before a manifest's commit.
-
-    The first range of a source compares all globs with the tables that the account sees on the
-    server, `table_names`; later ones only if a glob matches no table of the log.
-    """
-
-    def check(sequence: int, logged: Collection[TableName]) -> None:
-        is_first, names = sequence == 1, set(logged)
-        on_server = set[TableName]()
-        if is_first or tables.find_misspelled(names):
-            on_server = set(table_names())
-            names |= on_server
-        unmatched = tables.find_misspelled(names)
-        # An account that sees no tables is none to judge by.
-        sees_tables = any(database not in SYSTEM_DATABASES for database, _ in on_server)
-        if is_first and sees_tables and unmatched:
-            raise ConfigurationError(_UNMATCHED, globs=", ".join(unmatched))
-        if is_first:
-            captured = sorted(name for name in names if tables.matches(*name))
-            shown = ", ".join(map(".".join, captured[:_SHOWN])) or "none yet"
-            more = f" and {len(captured) - _SHOWN} more" if len(captured) > _SHOWN else ""
-            logger.info("%s: captures %d tables: %s%s", source, len(captured), shown, more)
-            unmatched = find_unmatched((*tables.include, *tables.exclude), map(".".join, names))
-        if unmatched:
-            logger.warning("%s: %s (globs=%s)", source, _UNMATCHED, ", ".join(unmatched))
-
-    return check
 
 
 def report_staged(
@@ -420,6 +315,7 @@ class BinlogExtractOperator(RangeOperator):
     ) -> tuple[Checkpoint, Extracted]:
         """Return what is staged already, which is merged; raise the error if nothing is."""
         from airflow_provider_binlog.capture.extract import reuse
+        from airflow_provider_binlog.sources.next_range import request_after
 
         checkpoint = load(AirflowVariableStore(), checkpoint_key(name))
         if checkpoint is None:
@@ -435,17 +331,11 @@ class BinlogExtractOperator(RangeOperator):
         return checkpoint, extracted
 
     def _extract(self, request: ExtractRequest, log: Log, store: ObjectStore) -> Extracted:
-        from airflow_provider_binlog.capture.extract import extract
-        from airflow_provider_binlog.snapshot.needed import has_new_snapshot
+        from airflow_provider_binlog.sources.next_range import stage
 
         name, start, stop = request.source_name, request.start, request.stop
         self.log.info("%s: staging from %s to %s", name, start, stop)
-        extracted = extract(request, log, store)
-        if not extracted.manifests:
-            # Snapshots of a server on which nothing happens wait for a manifest.
-            snapshots = Snapshots(StoredFiles(store, name))
-            if has_new_snapshot(snapshots, ManifestLog(store, name).latest()):
-                extracted = extract(replace(request, even_empty=True), log, store)
+        extracted = stage(request, log, store)
         if not extracted.manifests:
             raise AirflowSkipException(f"nothing to stage between {start} and {stop}")
         return extracted

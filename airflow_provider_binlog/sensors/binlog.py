@@ -13,7 +13,12 @@ from airflow.sdk.exceptions import AirflowSkipException
 from airflow.triggers.base import StartTriggerArgs
 
 from airflow_provider_binlog import errors
-from airflow_provider_binlog.checkpoint import covering_staged, load, unless_only_a_start
+from airflow_provider_binlog.checkpoint import (
+    checkpoint_key,
+    covering_staged,
+    load,
+    unless_only_a_start,
+)
 from airflow_provider_binlog.hooks import tasks
 from airflow_provider_binlog.hooks.binlog import BinlogHook
 from airflow_provider_binlog.hooks.object_storage import open_store
@@ -179,7 +184,7 @@ class BinlogPositionSensor(RendersObjects, BaseSensorOperator):
                 "the sensor watches a server, not files: an extract that finds nothing new skips",
                 files=source.files,
             )
-        saved = staged = load(AirflowVariableStore(), tasks.checkpoint_key(source.name))
+        saved = staged = load(AirflowVariableStore(), checkpoint_key(source.name))
         if self.staging_path is not None:
             manifests = ManifestLog(open_store(self.staging_path), source.name)
             staged = covering_staged(saved, manifests)

@@ -9,7 +9,12 @@ from typing import Any
 from airflow.sdk import BaseSensorOperator, Context, PokeReturnValue, timezone
 
 from airflow_provider_binlog import errors
-from airflow_provider_binlog.checkpoint import Checkpoint, covering_staged, load
+from airflow_provider_binlog.checkpoint import (
+    Checkpoint,
+    checkpoint_key,
+    covering_staged,
+    load,
+)
 from airflow_provider_binlog.hooks import tasks
 from airflow_provider_binlog.hooks.object_storage import open_store
 from airflow_provider_binlog.hooks.tasks import AirflowVariableStore, RendersObjects
@@ -83,7 +88,7 @@ class BinlogRetentionSensor(RendersObjects, BaseSensorOperator):
         return PokeReturnValue(is_done=True, xcom_value=_describe(source, lag))
 
     def _load(self, source: BinlogSource) -> Checkpoint | None:
-        saved = load(AirflowVariableStore(), tasks.checkpoint_key(source.name))
+        saved = load(AirflowVariableStore(), checkpoint_key(source.name))
         if self.staging_path is None:
             return saved
         return covering_staged(saved, ManifestLog(open_store(self.staging_path), source.name))

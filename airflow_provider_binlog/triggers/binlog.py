@@ -12,10 +12,10 @@ from airflow.sdk.exceptions import AirflowNotFoundException, AirflowRuntimeError
 from airflow.triggers.base import BaseEventTrigger, BaseTrigger, TriggerEvent
 from asgiref.sync import sync_to_async
 
-from airflow_provider_binlog.checkpoint import load
+from airflow_provider_binlog.checkpoint import checkpoint_key, load
 from airflow_provider_binlog.errors import BinlogError
 from airflow_provider_binlog.hooks.binlog import BinlogHook, read_settings
-from airflow_provider_binlog.hooks.tasks import AirflowVariableStore, checkpoint_key
+from airflow_provider_binlog.hooks.tasks import AirflowVariableStore
 from airflow_provider_binlog.position import Position, SourceIdentity
 from airflow_provider_binlog.sources.lag import Thresholds, read_lag
 from airflow_provider_binlog.sources.settings import Connections, ConnectionSettings

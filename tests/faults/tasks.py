@@ -15,9 +15,8 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from airflow_provider_binlog import errors
-from airflow_provider_binlog.checkpoint import Checkpoint
+from airflow_provider_binlog.checkpoint import Checkpoint, checkpoint_key
 from airflow_provider_binlog.errors import BinlogError
-from airflow_provider_binlog.hooks.tasks import checkpoint_key
 from airflow_provider_binlog.manifest import Manifest
 from airflow_provider_binlog.operators import extract
 from airflow_provider_binlog.operators.extract import (

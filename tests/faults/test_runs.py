@@ -11,10 +11,10 @@ from typing import Any, cast
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
+from airflow_provider_binlog.checkpoint import checkpoint_key
 from airflow_provider_binlog.cli import lake_tables as cli
 from airflow_provider_binlog.cli.commands import main
 from airflow_provider_binlog.errors import CheckpointError, CheckpointMissingError
-from airflow_provider_binlog.hooks.tasks import checkpoint_key
 from airflow_provider_binlog.limits import Limits
 from airflow_provider_binlog.staging.object_store import ObjectStore
 from tests.faults.tasks import Tasks

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_binlog.checkpoint import Checkpoint
+from airflow_provider_binlog.checkpoint import Checkpoint, checkpoint_key
 from airflow_provider_binlog.errors import (
     ForeignPositionError,
     ManifestError,
@@ -19,7 +19,6 @@ from airflow_provider_binlog.errors import (
     StoreUnavailableError,
     TruncatedError,
 )
-from airflow_provider_binlog.hooks.tasks import checkpoint_key
 from airflow_provider_binlog.limits import Limits
 from airflow_provider_binlog.position import Position
 from airflow_provider_binlog.transport.server import queries

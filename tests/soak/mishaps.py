@@ -13,8 +13,7 @@ from typing import Any
 
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_provider_binlog.checkpoint import rebuild
-from airflow_provider_binlog.hooks.tasks import checkpoint_key
+from airflow_provider_binlog.checkpoint import checkpoint_key, rebuild
 from airflow_provider_binlog.limits import Limits
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
 from tests.faults.gate import Gate

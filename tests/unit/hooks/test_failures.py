@@ -9,7 +9,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_binlog import BinlogSource
-from airflow_provider_binlog.checkpoint import load
+from airflow_provider_binlog.checkpoint import checkpoint_key, load
 from airflow_provider_binlog.errors import (
     BinlogError,
     ChecksumError,
@@ -20,7 +20,6 @@ from airflow_provider_binlog.errors import (
     UnsupportedError,
 )
 from airflow_provider_binlog.hooks.tasks import (
-    checkpoint_key,
     fail_unless_retryable,
     naming_repairs,
 )

@@ -9,8 +9,8 @@ import pytest
 
 from airflow_provider_binlog.capture.log_range import TableFilter
 from airflow_provider_binlog.errors import ConfigurationError
-from airflow_provider_binlog.operators.extract import check_globs
 from airflow_provider_binlog.schema import TableName
+from airflow_provider_binlog.sources.next_range import check_globs
 
 LOGGED = {("shop", "orders")}
 THERE = {("shop", "orders"), ("shop", "items"), ("crm", "people")}
