@@ -134,6 +134,7 @@ class LakeTable(TableReport):
         is_read: Whether its state could be read.
         state: That state; None if there is no such table.
         first_needed: Number of the first manifest that it needs.
+        first_lacked: Number of the first one that it lacks as long as a reload is not committed.
         ended: Whether its name stands for no table any more, so that no reload is awaited.
         is_settled: Whether the lake table has all of that afterwards.
         is_foreign: Whether someone else made the lake table, which is to be adopted.
@@ -147,6 +148,7 @@ class LakeTable(TableReport):
     is_read: bool = False
     state: TargetState | None = None
     first_needed: int = 0
+    first_lacked: int = 0
     plan: TablePlan | None = None
     ended: bool = False
     is_settled: bool = True
@@ -239,7 +241,8 @@ class LakeTable(TableReport):
         )
         if self.reload is not None and not self.is_merged:
             # Without it, everything is needed that was before.
-            return replace(held, first=min(self.first_needed, before.first or self.first_needed))
+            first = min(self.first_lacked, before.first or self.first_lacked)
+            return replace(held, first=min(first, self.first_needed))
         if self.hold is not None and not self.ended:
             # One that was dropped is still to be noticed by the next merge.
             return replace(held, mark=before.mark if self.state is None else self.applied)

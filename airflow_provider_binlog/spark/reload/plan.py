@@ -391,6 +391,7 @@ def find_reload(table: LakeTable, staged: StagedLog, snapshots: Snapshots) -> No
             table.snapshot = f"snapshot {snapshot.id} is not loaded: {OVERTAKEN}"
         else:
             table.reload, table.first_needed = reload, first
+            table.first_lacked = staged.first_needed(table.name, table.applied)
     elif id_ not in before.snapshots:
         table.refuse(snapshot.id, _not_staged(snapshot, last, gap))
     # Else the lake table was dropped or restored, and what was staged by then is not there now.

@@ -100,6 +100,25 @@ def test_a_snapshot_that_is_settled_counts_again_for_a_lake_table_that_was_put_b
     assert find(a_table(), snapshot(), before=live).reload is not None
 
 
+def test_a_restored_table_whose_reload_is_killed_needs_what_it_lacked_without_it() -> None:
+    """Its snapshot is not loaded again: by then the merges know that the table was restored."""
+    known = Progress(
+        snapshots=frozenset({ID}), tables={NAME: TableProgress(Mark(4), loaded=ID, version=8)}
+    )
+    target = a_table(OLDER)
+    target.state = replace(lake(ID_N), contents=Contents(Mark(1), None, OLDER))
+    found = find(target, snapshot(low=Position(LOG, 4001)), before=known, old=4)
+    assert found.reload is not None
+    assert found.reload.first == 4
+    found.fail(RuntimeError("killed"))
+
+    progress = found.progress(known.tables[NAME])
+
+    assert (progress.mark, progress.first, progress.pending) == (Mark(1), 2, True)
+    again = replace(known, tables={NAME: progress})
+    assert again.first_needed(NAME, Mark(1)) == 2
+
+
 def test_the_log_has_to_reach_the_snapshot() -> None:
     found = find(a_table(), snapshot(high=Position(LOG, 5001)))
 
