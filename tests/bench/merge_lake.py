@@ -105,15 +105,17 @@ class BenchLake:
         jvm: Any = self.spark.sparkContext._jvm
         jvm.System.gc()
         cost = Cost()
-        began, busy = time.perf_counter(), self._cpu()
+        began, busy = time.perf_counter(), cpu_seconds(self.spark)
         yield cost
-        cost.seconds, cost.cpu = time.perf_counter() - began, self._cpu() - busy
+        cost.seconds, cost.cpu = time.perf_counter() - began, cpu_seconds(self.spark) - busy
 
-    def _cpu(self) -> float:
-        gateway: Any = self.spark.sparkContext._gateway
-        stat = Path(f"/proc/{gateway.proc.pid}/stat").read_text(encoding="ascii")
-        user, system = stat.rpartition(")")[2].split()[11:13]
-        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK") + time.process_time()
+
+def cpu_seconds(spark: SparkSession) -> float:
+    """Return the processor time of the JVM and of Python, so far."""
+    gateway: Any = spark.sparkContext._gateway
+    stat = Path(f"/proc/{gateway.proc.pid}/stat").read_text(encoding="ascii")
+    user, system = stat.rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK") + time.process_time()
 
 
 def start_spark(format_: str, folder: Path, *, memory: str) -> SparkSession:

@@ -80,6 +80,17 @@ class PostgresServer:
         return self._process is not None and self._process.alive
 
     @property
+    def cpu_seconds(self) -> float:
+        """Processor time of the server and of its sessions, so far."""
+        if self._process is None:
+            return 0.0
+        pid = self._process.pid
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
+        # Of the server also the time of sessions that have ended.
+        spent = _times(str(pid)) + [time for child in children for time in _times(child)[:2]]
+        return sum(spent) / os.sysconf("SC_CLK_TCK")
+
+    @property
     def connection(self) -> dict[str, object]:
         """The fields of the Airflow connection of the account `merge`."""
         return {
@@ -129,6 +140,15 @@ class PostgresServer:
                 return client.recv(1) == b"R"
         except OSError:
             return False
+
+
+def _times(pid: str) -> list[int]:
+    """Return the times of a process: user, system, and of children that have ended."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii")
+    except OSError:
+        return []
+    return [*map(int, stat.rpartition(")")[2].split()[11:15])]
 
 
 def _obtain(name: str) -> Path:
