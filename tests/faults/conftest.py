@@ -17,6 +17,7 @@ import pytest
 from tests.faults.faulty_s3 import FaultyS3
 from tests.faults.gate import Gate
 from tests.faults.matrix import MARK
+from tests.faults.memory_group import MemoryGroup
 from tests.faults.tasks import Tasks, wait_until
 from tests.fixtures.mysql import Database
 from tests.services.s3 import S3Server
@@ -126,6 +127,17 @@ def gate(tasks: Tasks) -> Iterator[Gate]:
     tasks.port = made.port
     yield made
     made.close()
+
+
+@pytest.fixture
+def memory_group() -> Iterator[MemoryGroup]:
+    """A group of processes whose memory is limited."""
+    try:
+        made = MemoryGroup()
+    except OSError as error:
+        pytest.skip(f"no control group can be made here: {error}")
+    yield made
+    made.remove()
 
 
 @pytest.fixture

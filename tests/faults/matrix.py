@@ -44,6 +44,10 @@ GROUPS: Mapping[str, Mapping[str, Row]] = {
         "id-taken": Row(
             "another replica takes our server id (MySQL distinguishes them by uuid)", RETRY
         ),
+        "login": Row(
+            "a password of `caching_sha2_password`, and no TLS",
+            "refused until the server's key is known",
+        ),
         "failover": Row("failover to a replica, by GTID", "the rest is staged once"),
         "failover-refused": Row("another server without GTIDs, or not chosen", "refused"),
         "another-server": Row("the address leads to another server meanwhile", RETRY),
@@ -79,6 +83,9 @@ GROUPS: Mapping[str, Mapping[str, Row]] = {
         "snapshot-cut": Row("connection cut while a snapshot is read", f"{RETRY}; read on"),
         "task-frozen": Row("task stopped by SIGSTOP for longer than each timeout", "the same rows"),
         "memory": Row("too little memory for a task", f"{RETRY}, with more memory"),
+        "memory-killed": Row(
+            "task killed for the memory that its control group takes", f"{RETRY}, with more memory"
+        ),
         "two-runs": Row("two runs at once", "one commits"),
         "zombie": Row("a run that wakes after its successors finished", "changes nothing"),
     },

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -58,6 +58,7 @@ class Tasks:
         source: The source that they name.
         port: Of the server, or of a proxy to it.
         server_id: What the connection says that we register as.
+        account: Fields of the connection that say who logs in, and how.
         opens_store: Whether the tasks open the store as they do in Airflow, over `staging`.
         read_timeout: Of the connection, in seconds.
         pooled: Whether files are opened meanwhile that stay open: by the client of a store, which
@@ -72,6 +73,7 @@ class Tasks:
     variables: Variables = field(default_factory=Variables)
     port: int = 0
     server_id: int | None = None
+    account: Mapping[str, Any] = field(default_factory=lambda: {"login": "root"})
     read_timeout: int = READ_TIMEOUT
     opens_store: bool = False
     pooled: bool = False
@@ -213,15 +215,15 @@ class Tasks:
             "conn_type": "binlog",
             "host": server.host,
             "port": self.port or server.port,
-            "login": "root",
-            "extra": {
-                "ssl_mode": "disabled",
-                "read_timeout": self.read_timeout,
-                "connect_timeout": self.read_timeout,
-                "server_id": self.server_id,
-            },
+            **self.account,
         }
-        return json.dumps(fields)
+        extra = {
+            "ssl_mode": "disabled",
+            "read_timeout": self.read_timeout,
+            "connect_timeout": self.read_timeout,
+            "server_id": self.server_id,
+        }
+        return json.dumps(fields | {"extra": extra | fields.get("extra", {})})
 
     def _set_up(self) -> None:
         self.patch.setenv("AIRFLOW_CONN_BINLOG_DEFAULT", self.connection())

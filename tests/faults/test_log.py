@@ -20,6 +20,7 @@ from airflow_provider_binlog.errors import (
     PositionPurgedError,
     ServerSetupError,
 )
+from airflow_provider_binlog.position import Position
 from airflow_provider_binlog.transport.server import queries
 from tests.faults.gate import Gate
 from tests.faults.tasks import LARGE, Tasks, log_files
@@ -264,6 +265,34 @@ def test_a_file_per_transaction(kind: str, tasks: Tasks) -> None:
     rotate(tasks, 3)
     tasks.run()
     tasks.nothing_left()
+
+
+@pytest.mark.slow
+@pytest.mark.fault("rotated", servers="mysql97 mysql80 mariadb1011 mariadb118", stores="file")
+def test_a_log_that_is_rotated_while_it_is_read(kind: str, tasks: Tasks, gate: Gate) -> None:
+    """The file at whose end the range stops is not the last one any more, and grows no more."""
+    tasks.run()
+    tasks.grow(2)
+    rotated: list[int] = []
+
+    def rotate_and_write() -> None:
+        for number in range(3, 6):
+            flush_log(tasks.database.server)
+            tasks.change(number)
+            rotated.append(number)
+
+    gate.act_after(2 * LARGE, rotate_and_write)
+    staged = tasks.stage()
+    tasks.save(staged)
+    assert (gate.acted, rotated) == (True, [3, 4, 5])
+    assert Position.from_json(staged["stop"]).file_number < newest_number(tasks)
+
+    tasks.run()
+    tasks.nothing_left()
+
+
+def newest_number(tasks: Tasks) -> int:
+    return int(newest_file(tasks.database.server).rpartition(".")[2])
 
 
 @pytest.mark.slow

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import signal
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from airflow_provider_binlog.limits import Limits
+from airflow_provider_binlog.staging.paths import Snapshots, StoredFiles
+from tests.faults.memory_group import MemoryGroup
 from tests.faults.tasks import READ_TIMEOUT, Tasks
 from tests.fixtures.mysql import execute
-from tests.support.extract_worker import Extract
+from tests.support.extract_worker import Extract, Snapshot
+from tests.support.snapshots import read_parts, rows_of
 from tests.support.worker import Worker
 
 pytestmark = [pytest.mark.server, pytest.mark.timeout(200)]
@@ -46,6 +50,21 @@ def extract(tasks: Tasks, folder: Path) -> Extract:
     return Extract(variables, {"AIRFLOW_CONN_BINLOG_DEFAULT": tasks.connection()}, arguments)
 
 
+def snapshot(tasks: Tasks, folder: Path) -> Snapshot:
+    """Return the task that takes a snapshot of the table, to be run in a process of its own."""
+    arguments = {
+        "source": {"name": tasks.source.name},
+        "staging_path": tasks.staging,
+        "table": f"{tasks.database.name}.orders",
+        "limits": SMALL,
+    }
+    environment = {"AIRFLOW_CONN_BINLOG_DEFAULT": tasks.connection()}
+    return Snapshot(folder / "variables", environment, arguments)
+
+
+Make = Callable[[Tasks, Path], Extract]
+
+
 @pytest.mark.fault("task-frozen", servers="mysql97 mysql80 mariadb1011 mariadb118", stores="file")
 def test_an_extract_stopped_for_longer_than_each_timeout(
     kind: str, impatient: Tasks, worker: Worker, tmp_path: Path
@@ -65,24 +84,70 @@ def test_an_extract_stopped_for_longer_than_each_timeout(
 
 
 @pytest.mark.fault("memory", servers="mysql97 mysql80 mariadb1011 mariadb118", stores="file")
-def test_an_extract_that_gets_too_little_memory(
-    kind: str, tasks: Tasks, worker: Worker, tmp_path: Path
+@pytest.mark.parametrize("make", [extract, pytest.param(snapshot, marks=pytest.mark.slow)])
+def test_a_task_that_gets_too_little_memory(
+    kind: str, make: Make, tasks: Tasks, worker: Worker, tmp_path: Path
 ) -> None:
     tasks.run()
     tasks.grow(2, 32)
-    before = tasks.manifests()
-    task = extract(tasks, tmp_path)
+    task = make(tasks, tmp_path)
 
     for memory in (4 * MIB, 16 * MIB):
         answer, result = worker.call("run", replace(task, memory_bytes=memory))
 
-        assert answer == "raised", result
-        assert "MemoryExhaustedError" in result
-        assert "lower limits=" in result
-        assert tasks.manifests() == before
-    answer, result = worker.call("run", replace(task, memory_bytes=128 * MIB))
-    assert answer == "done", result
+        if answer == "killed":
+            # Arrow ends the process where it gets no memory in between.
+            assert (make, result) == (snapshot, signal.SIGABRT)
+        else:
+            assert answer == "raised", result
+            assert "MemoryExhaustedError" in result
+            assert "lower limits=" in result
+        assert visible(tasks) == [(1, [])]
+    finish(tasks, worker, replace(task, memory_bytes=128 * MIB))
 
+
+@pytest.mark.slow
+@pytest.mark.fault("memory-killed", servers="mysql97 mariadb118", stores="file")
+@pytest.mark.parametrize("make", [extract, snapshot])
+def test_a_task_that_the_kernel_kills_for_its_memory(
+    *,
+    kind: str,
+    make: Make,
+    tasks: Tasks,
+    worker: Worker,
+    memory_group: MemoryGroup,
+    tmp_path: Path,
+) -> None:
+    """As that of a container, which says nothing before."""
+    tasks.run()
+    tasks.grow(2, 32)
+    task = replace(make(tasks, tmp_path), memory_group=memory_group.folder)
+
+    for memory in (4 * MIB, 16 * MIB):
+        memory_group.limit(memory)
+        assert worker.call("run", task) == ("killed", signal.SIGKILL)
+        assert visible(tasks) == [(1, [])]
+    memory_group.limit(128 * MIB)
+    finish(tasks, worker, task)
+
+
+def visible(tasks: Tasks) -> list[tuple[int, list[str]]]:
+    """Return the numbers of the manifests, and the complete snapshots."""
+    snapshots = Snapshots(StoredFiles(tasks.store, tasks.source.name)).ids()
+    return [(len(tasks.manifests()), list(snapshots))]
+
+
+def finish(tasks: Tasks, worker: Worker, task: Extract) -> None:
+    """Run a task, which succeeds, and compare what it staged with SELECT."""
+    answer, result = worker.call("run", task)
+
+    assert answer == "done", result
+    if isinstance(task, Snapshot):
+        manifest = Snapshots(StoredFiles(tasks.store, tasks.source.name)).read(result["snapshot"])
+        rows = rows_of(read_parts(tasks.store, manifest.parts))
+        selected = tasks.database.query("SELECT * FROM orders ORDER BY id")
+        assert sorted(tuple(row.values()) for row in rows) == selected
+        return
     tasks.save(result)
     tasks.check()
     tasks.nothing_left()

@@ -12,7 +12,11 @@ from pathlib import Path
 import pymysql
 import pytest
 
-from airflow_provider_binlog.errors import ConnectionLostError, IdentityClashError
+from airflow_provider_binlog.errors import (
+    ConfigurationError,
+    ConnectionLostError,
+    IdentityClashError,
+)
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.transport.stream.live import ServerBlockStream
 from tests.faults.gate import Gate
@@ -267,3 +271,33 @@ def write_until_it_fails(database: Database, stopping: threading.Event) -> None:
         for number in range(1000, 1100):
             if not stopping.is_set():
                 database.execute(f"INSERT INTO orders VALUES ({number}, REPEAT('x', 200000))")
+
+
+@pytest.mark.fault("login", servers="mysql97 mysql80", stores="file")
+def test_a_password_without_tls_takes_the_key_of_the_server(kind: str, tasks: Tasks) -> None:
+    """Of `caching_sha2_password`; what the server has cached needs none until it forgets it."""
+    user, password = f"captures_{tasks.database.name}", "pässword/:@"
+    tasks.database.execute(
+        f"CREATE USER '{user}'@'%' IDENTIFIED WITH caching_sha2_password BY '{password}'",
+        f"GRANT REPLICATION SLAVE, REPLICATION CLIENT, SELECT ON *.* TO '{user}'@'%'",
+        "FLUSH PRIVILEGES",
+    )
+    tasks.account = {"login": user, "password": password}
+
+    tasks.fails(ConfigurationError, says="get_server_public_key")
+    tasks.account |= {"extra": {"get_server_public_key": True}}
+    tasks.run()
+    tasks.change(2)
+    tasks.account |= {"extra": {"server_public_key_path": str(key_of(tasks))}}
+    tasks.database.execute("FLUSH PRIVILEGES")
+    tasks.run()
+    tasks.account |= {"extra": {}}
+    tasks.change(3)
+    tasks.run()
+    tasks.database.execute("FLUSH PRIVILEGES")
+    tasks.change(4)
+    tasks.fails(ConfigurationError, says="get_server_public_key")
+
+
+def key_of(tasks: Tasks) -> Path:
+    return tasks.database.server.data / "public_key.pem"

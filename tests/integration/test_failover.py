@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from shutil import rmtree
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,6 +20,7 @@ from airflow_provider_binlog.errors import (
     ConfigurationError,
     ForeignPositionError,
     PositionPurgedError,
+    SourceError,
 )
 from airflow_provider_binlog.position import FIRST_OFFSET, Position
 from airflow_provider_binlog.sources.server_log import ServerLog
@@ -28,6 +31,7 @@ from airflow_provider_binlog.staging.manifest_log import ManifestLog
 from airflow_provider_binlog.table_options import TableOptions, TableRules
 from tests.contract.log import Checkpoints
 from tests.fixtures.mysql import Database, execute, flush_log, prepare, purge, query
+from tests.fixtures.proxy import Proxy
 from tests.integration.test_xa import Ranges
 from tests.services.servers import Server
 from tests.support.requests import a_request
@@ -37,7 +41,7 @@ from tests.unit.spark.history import IDENTITY, Source, Table
 from tests.unit.spark.staged_changes import INT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from airflow_provider_binlog.manifest import Manifest
@@ -237,6 +241,52 @@ def test_nothing_is_lost_and_nothing_twice(pair: Pair) -> None:
     capture.run(replica)
     assert list(manifests_after(capture.log, 0)) == capture.staged
     capture.assert_equal_to_select()
+
+
+@pytest.mark.slow
+@pytest.mark.fault("failover", servers="mysql97 mariadb118", stores="file")
+def test_a_failover_while_the_log_is_read(
+    pair: Pair, proxy_to: Callable[[str, int], Proxy]
+) -> None:
+    """The address leads to the replica once the connection was cut, at the start or later."""
+    source, replica = pair.source.server, pair.replica.server
+    proxy = proxy_to(source.host, source.port)
+    address: Any = SimpleNamespace(dsn=f"mysql://root@{proxy.host}:{proxy.port}")
+    execute(source, "CREATE DATABASE shop")
+    pair.source.execute(*TABLES, "INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c')")
+    captures = [Capture(pair.replica) for _ in range(8)]
+    for capture in captures:
+        capture.run(source)
+    rows = ", ".join(f"({id_}, REPEAT('x', 200))" for id_ in range(10, 2000))
+    pair.source.execute(
+        f"INSERT INTO t VALUES {rows}",
+        "UPDATE t SET id = id + 10000 WHERE id > 1000",
+        "INSERT INTO visits VALUES ('one'), ('one')",
+        "DELETE FROM t WHERE id < 500",
+    )
+    pair.catch_up()
+    captures[0].run(address, moves=False)
+    whole, failed = proxy.passed, 0
+
+    for number, capture in enumerate(captures[1:], 1):
+        proxy.servers = partial(leads_to, source)
+        proxy.reset()
+        proxy.cut_after = whole * number // len(captures)
+        try:
+            # What the server sends of the log once its first events were read is sent in vain.
+            capture.run(address, failover="follow")
+        except SourceError as error:
+            assert error.retryable, error  # noqa: PT017  Not each cut is noticed.
+            failed += 1
+            proxy.reset()
+            proxy.servers = partial(leads_to, replica)
+            assert capture.run(address, failover="follow").identity.log_name == "other"
+        capture.assert_equal_to_select()
+    assert failed > 2
+
+
+def leads_to(server: Server, _: int) -> tuple[str, int]:
+    return server.host, server.port
 
 
 # ------------------------------------------------------------------- in the lake

@@ -68,6 +68,8 @@ class Extract:
         frozen_after: The number of writes after which it is stopped once; None for all.
         frozen_seconds: For how long.
         memory_bytes: How much memory it may take beyond what it has; None for no limit.
+        memory_group: The control group that it joins, which limits the memory that it takes from
+            then on.
     """
 
     variables: Path
@@ -79,6 +81,7 @@ class Extract:
     frozen_after: int | None = None
     frozen_seconds: float = 0
     memory_bytes: int | None = None
+    memory_group: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -222,6 +225,8 @@ def _extract(task: Extract, starts: Barrier | None) -> Answer:
         pages = int(Path("/proc/self/statm").read_text().split()[0])
         most = pages * resource.getpagesize() + task.memory_bytes
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    if task.memory_group is not None:
+        (task.memory_group / "cgroup.procs").write_text(str(os.getpid()))
     try:
         return "done", operator.execute(context(getattr(task, "run", None)))
     except AirflowSkipException as error:
