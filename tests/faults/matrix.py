@@ -67,6 +67,10 @@ GROUPS: Mapping[str, Mapping[str, Row]] = {
         ),
         "rotated": Row("a file per transaction", "the same rows"),
         "many-files": Row("10,000 files in one range", "the same rows"),
+        "large-log": Row(
+            "a file of the log of more than 4 GiB, a transaction of 1 GiB",
+            "the same rows, in bounded memory",
+        ),
     },
     "Settings": {
         "settings": Row(

@@ -388,8 +388,16 @@ def _check_mysql_history(connection: Connection, position: Position) -> None:
             )
 
 
+_GTID_POS_OFFSET_MAX = (1 << 32) - 1
+"""The greatest offset that `BINLOG_GTID_POS` takes."""
+
+
 def _check_mariadb_history(connection: Connection, position: Position) -> None:
     """Compare the last GTID of each domain with what the log holds before the position."""
+    if position.offset > _GTID_POS_OFFSET_MAX:
+        # The stream, which begins with the file, shows when that was created, and where its events
+        # begin.
+        return
     logged = gtid_at(connection, position)
     if logged is None:
         raise _not_a_boundary(position, "inside an event")
