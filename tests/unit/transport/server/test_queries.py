@@ -55,6 +55,14 @@ def test_versions(text: str, flavor: Flavor, version: tuple[int, ...]) -> None:
     assert parse_version(text) == ServerVersion(flavor, version, text)
 
 
+def test_mysql_that_counts_by_years_is_newer_than_all_before() -> None:
+    server = parse_version("26.1.0")
+
+    assert server.version > MYSQL_97.version
+    assert server.says_replica
+    assert setting_problems(server, GOOD) == []
+
+
 @pytest.mark.parametrize(
     ("error", "kind"),
     [
