@@ -126,6 +126,7 @@ GROUPS: Mapping[str, Mapping[str, Row]] = {
             "store of the lake and of what is staged fails, loses answers, denies access",
             f"{RETRY}; refused while denied",
         ),
+        "database-killed": Row("database of the tables killed within a commit", RETRY),
         "lake-full": Row("disk of the lake full", RETRY),
         "lake-dropped": Row("lake table dropped", "rebuilt, or waits for a reload"),
         "lake-altered": Row("lake table altered or written by hand", "named; reload"),

@@ -13,13 +13,18 @@ import pytest
 from airflow_provider_binlog.spark.target.postgresql import connection as connections
 from airflow_provider_binlog.spark.target.postgresql.target import PostgresTarget
 from airflow_provider_binlog.table_options import TableRules
-from tests.support.postgresql import read_rows
+from tests.services.postgresql import PostgresServer
+from tests.support.postgresql import administer, read_rows
+from tests.unit.spark.database_workplace import database_workplace as make_workplace
 from tests.unit.spark.made_snapshots import take_snapshot
+from tests.unit.spark.session import shared_session
 from tests.unit.spark.staged_changes import BIGINT, INT, TEXT, ColumnType
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
+    from tests.fixtures.spark import SparkEnvironment
     from tests.unit.spark.database_workplace import DatabaseWorkplace
     from tests.unit.spark.history import Table
 
@@ -101,6 +106,7 @@ def killed_at(statement: str, *, done: bool = False) -> Iterator[None]:
         yield
 
 
+@pytest.mark.fault("merge-killed", lakes="postgresql", stores="file")
 @pytest.mark.parametrize(
     "statements",
     [
@@ -129,6 +135,7 @@ def test_a_run_that_is_killed_leaves_every_table_as_it_was(
     assert read_rows(workplace.other, staged) == []
 
 
+@pytest.mark.fault("merge-killed", lakes="postgresql", stores="file")
 def test_a_commit_whose_answer_is_lost_is_not_repeated(
     shop: Shop, database_workplace: DatabaseWorkplace
 ) -> None:
@@ -141,6 +148,40 @@ def test_a_commit_whose_answer_is_lost_is_not_repeated(
 
     assert not any(table.is_merged for table in report.tables)
     database_workplace.check(*shop.tables)
+
+
+@pytest.mark.slow
+@pytest.mark.fault("database-killed", lakes="postgresql", stores="file")
+@pytest.mark.parametrize("statement", ["MERGE", "COMMIT"])
+def test_a_server_that_is_killed_within_a_commit(
+    statement: str, spark_environment: SparkEnvironment, tmp_path: Path
+) -> None:
+    spark = shared_session(spark_environment)
+    server = PostgresServer.create("postgresql18", tmp_path / "server")
+    server.start()
+    workplace = make_workplace(spark, server, tmp_path)
+    table = workplace.new_source().create(workplace.database, "orders", {"id": INT}, ("id",))
+    table.insert(id=1)
+    workplace.follow(table)
+    table.insert(id=2)
+    table.source.commit()
+    execute = connections.Connection.execute
+
+    def kill(connection: connections.Connection, text: str) -> int:
+        if text.startswith(statement):
+            server.kill()
+        return execute(connection, text)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(connections.Connection, "execute", kill)
+        (failed,) = workplace.try_merge().tables
+
+    assert failed.retryable
+    server.start()
+    workplace.other = administer(spark, server)
+    workplace.merge()
+    workplace.check(table)
+    server.stop()
 
 
 def test_a_table_that_fails_does_not_stop_the_others(
@@ -164,6 +205,7 @@ def test_a_table_that_fails_does_not_stop_the_others(
     workplace.follow(*shop.tables)
 
 
+@pytest.mark.fault("conflict", lakes="postgresql", stores="file")
 def test_of_two_merges_at_once_one_counts(
     shop: Shop, database_workplace: DatabaseWorkplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -284,6 +326,7 @@ def test_a_type_that_was_chosen_by_hand_is_kept(
     assert read_rows(workplace.other, query) == [{"d": 1}]
 
 
+@pytest.mark.fault("lake-altered", lakes="postgresql", stores="file")
 def test_a_table_that_was_made_again_is_not_taken_for_the_merged_one(
     shop: Shop, database_workplace: DatabaseWorkplace
 ) -> None:
