@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from airflow_provider_binlog.names import quote_identifier as quote
 from tests.fixtures.mysql import connect
 from tests.oracle.__main__ import SERVERS, Tally, check_all
-from tests.oracle.replay import Replay
+from tests.oracle.replay import EffectReplay
 from tests.oracle.run import Outcome, run
-from tests.oracle.session import quote
 from tests.oracle.settings import Settings, covering, every
 from tests.oracle.tables import Effect, Past
 from tests.oracle.workload import DATABASE
@@ -110,5 +110,5 @@ def test_a_statement_that_is_not_staged_is_a_difference() -> None:
     past = Past(effects=[Effect("TRUNCATE TABLE", ("t",), truncated=True)])
 
     with pytest.raises(DifferenceError, match="not staged"):
-        Replay(past, refused=set()).end()
-    Replay(past, refused={"t"}).end()
+        EffectReplay(past, refused=set()).end()
+    EffectReplay(past, refused={"t"}).end()

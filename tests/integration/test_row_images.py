@@ -12,8 +12,7 @@ from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.errors import UnsupportedError
 from airflow_provider_binlog.transport.server.information_schema import read_server_tables
 from tests.support.ranges import happen, live, plain, stage
-from tests.support.replay import Row, TableRows
-from tests.support.staged import images_of
+from tests.support.staged import Replay
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -21,31 +20,19 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.transport.server.information_schema import ServerTables
     from tests.fixtures.mysql import Database
     from tests.services.servers import Server
-    from tests.support.ranges import Staged
+    from tests.support.ranges import Row, Staged
 
 pytestmark = pytest.mark.server
 
 # ------------------------------------------------------------------- what the images say
 
 
-def apply(staged: Staged, defaults: dict[str, Row]) -> dict[str, TableRows]:
-    """Return the tables after all changes; what a new row does not hold has its default."""
-    tables: dict[str, TableRows] = {}
-    for table in staged.manifest.tables:
-        if not table.parts:
-            continue  # dropped or replaced
-        rows = tables.setdefault(table.table, TableRows())
-        rows.set_key(table.schemas[-1].key_names)
-        changes = images_of(staged.store, "shop", table)
-        for change, image in sorted(changes, key=lambda step: int(step[0]["_row"])):
-            values = {name: plain(value) for name, value in image.items()}
-            rows.apply(change["_change_type"], values, defaults[table.table])
-    return tables
-
-
 def assert_equals_select(staged: Staged, database: Database, defaults: dict[str, Row]) -> None:
-    for name, rows in apply(staged, defaults).items():
-        assert in_order(rows) == in_order(select(database, name)), name
+    replay = Replay(defaults)
+    replay.apply(staged.store, "shop", staged.manifest)
+    for name, rows in replay.tables().items():
+        applied = [{column: plain(value) for column, value in row.items()} for row in rows]
+        assert in_order(applied) == in_order(select(database, name)), name
 
 
 def select(database: Database, table: str) -> list[Row]:

@@ -18,7 +18,7 @@ from airflow_provider_binlog.transport.server.information_schema import read_ser
 from airflow_provider_binlog.transport.server.queries import identify, log_end
 from airflow_provider_binlog.transport.stream.live import ServerBlockStream
 from tests.fixtures.mysql import connect
-from tests.oracle.replay import Replay
+from tests.oracle.replay import EffectReplay
 from tests.oracle.workload import DATABASE, Workload, global_settings
 from tests.support.replay import DifferenceError
 from tests.support.requests import a_request
@@ -186,7 +186,7 @@ def _read_catalog(server: Server, wanted: Callable[[str, str], bool]) -> ServerT
 
 
 def _compare(workload: Workload, store: ObjectStore, refused: dict[str, str]) -> Outcome:
-    replay, rows = Replay(workload.past, _names(workload, refused)), 0
+    replay, rows = EffectReplay(workload.past, _names(workload, refused)), 0
     events: dict[str, int] = {}
     for manifest in manifests_after(ManifestLog(store, _SOURCE), 0):
         replay.apply(store, _SOURCE, manifest)
@@ -197,7 +197,7 @@ def _compare(workload: Workload, store: ObjectStore, refused: dict[str, str]) ->
         if table.first_name in refused:
             continue
         expected = sorted(map(_frozen, workload.contents(table)))
-        found = sorted(map(_frozen, replay.rows(table.name)))
+        found = sorted(map(_frozen, replay.tables()[table.name]))
         if found != expected:
             missing = [row for row in expected if row not in found][:2]
             extra = [row for row in found if row not in expected][:2]

@@ -13,16 +13,14 @@ from airflow_provider_binlog.capture.extract import extract
 from airflow_provider_binlog.capture.log_range import TableFilter
 from airflow_provider_binlog.manifest import Manifest
 from airflow_provider_binlog.position import Flavor, Position
-from airflow_provider_binlog.schema import DropTable, TruncateTable
 from airflow_provider_binlog.staging.object_store import ObjectStore
 from airflow_provider_binlog.transport.files.reader import FileBlockStream
 from airflow_provider_binlog.transport.server.queries import identify, log_end
 from airflow_provider_binlog.transport.stream.live import ServerBlockStream
 from tests.fixtures.mysql import Database, connect
 from tests.services.servers import Server
-from tests.support.replay import TableRows
 from tests.support.requests import a_request
-from tests.support.staged import changes_of, images_of
+from tests.support.staged import Replay, changes_of
 from tests.support.stores import open_store
 
 if TYPE_CHECKING:
@@ -97,30 +95,11 @@ def stage(source: BlockStream, happened: Range, **arguments: Any) -> Staged:
 
 def apply(*ranges: Staged) -> dict[str, Counter[tuple[Any, ...]]]:
     """Return the tables after all changes, one after another; actions in their order."""
-    changes: list[tuple[tuple[int, int, int], TableChanges | None, Any]] = []
-    for number, staged in enumerate(ranges):
-        changes += [
-            ((number, int(row["_row"]), 1), table, (row["_change_type"], image))
-            for table in staged.manifest.tables
-            for row, image in images_of(staged.store, "shop", table)
-        ]
-        # A statement applies after the rows with a smaller number.
-        changes += [((number, each.row, 0), None, each) for each in staged.manifest.statements]
-    tables: dict[str, TableRows] = {}
-    for _, table, change in sorted(changes, key=lambda step: step[0]):
-        if table is None:
-            for action in change.actions:
-                if isinstance(action, TruncateTable | DropTable):
-                    tables.pop(action.table, None)
-            continue
-        rows = tables.setdefault(table.id, TableRows())
-        rows.set_key(table.schemas[-1].key_names)
-        change_type, image = change
-        rows.apply(change_type, image, {field.name: None for field in table.schemas[-1].fields})
-    names = {table.id: table.table for staged in ranges for table in staged.manifest.tables}
-    counted = {
-        names[table]: Counter(tuple(row.values()) for row in rows) for table, rows in tables.items()
-    }
+    replay = Replay()
+    for staged in ranges:
+        replay.apply(staged.store, "shop", staged.manifest)
+    tables = replay.tables().items()
+    counted = {name: Counter(tuple(row.values()) for row in rows) for name, rows in tables}
     return {name: rows for name, rows in counted.items() if rows}
 
 
