@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-import random
-from typing import TYPE_CHECKING, Any
+from contextlib import closing
+from random import Random
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.integration.test_column_defaults import KNOWN
+from tests.oracle.kinds import common_kinds
+from tests.oracle.session import Session
+from tests.oracle.tables import KEY, Column
+from tests.support.row_statements import RowStatements
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,88 +20,35 @@ if TYPE_CHECKING:
     from tests.fixtures.mysql import Database
     from tests.support.pipeline import Pipeline
 
-SHOP = """
-    CREATE TABLE orders (
-        id BIGINT UNSIGNED, region CHAR(2), amount DECIMAL(9, 2), state ENUM('new', 'paid', 'done'),
-        note VARCHAR(40), long_note TEXT, picture BLOB, at DATETIME(3), changed TIMESTAMP(6) NULL,
-        PRIMARY KEY (region, id)
-    )
-"""
-COLUMNS = ("amount", "state", "note", "long_note", "picture", "at", "changed")
+COLUMNS = [
+    Column(f"c{number}", kind, None, f"{kind.sql} NULL")
+    for number, kind in enumerate(common_kinds())
+]
 
 
-class Clerk:
-    """Changes orders at random, over one session whose row image changes as well."""
+def create_orders() -> str:
+    columns = ", ".join(f"{column.name} {column.declared}" for column in (*KEY, *COLUMNS))
+    return f"CREATE TABLE orders ({columns}, PRIMARY KEY (part, id))"
 
-    def __init__(self, database: Database, chance: random.Random) -> None:
-        self.connection = database.connect()
-        self.cursor = self.connection.cursor()
-        self.chance = chance
-        self.used: list[tuple[str, int]] = []
-        self.next_id = 1
 
-    def value(self, column: str) -> Any:
-        chance = self.chance
-        if chance.random() < 0.2:
-            return None
-        day = f"2026-11-{chance.randint(1, 30):02} 12:00:{chance.randint(0, 59):02}"
-        return {
-            "amount": chance.randint(-99999, 99999) / 100,
-            "state": chance.choice(["new", "paid", "done"]),
-            "note": f"note {chance.random()}",
-            "long_note": "long " * chance.randint(0, 50),
-            "picture": chance.randbytes(chance.randint(0, 20)),
-            "at": f"{day}.{chance.randint(0, 999):03}",
-            "changed": f"{day}.{chance.randint(0, 999999):06}",
-        }[column]
-
-    def work(self, steps: int) -> None:
+def work(database: Database, random: Random, steps: int) -> None:
+    """Change orders at random, over one session whose row image changes as well."""
+    rows = RowStatements(random, replaces=False, counts=(1,), ids=60)
+    with closing(Session(database.server, database=database.name)) as session:
         for _ in range(steps):
-            image = self.chance.choice(["MINIMAL", "MINIMAL", "NOBLOB", "FULL"])
-            action = self.chance.choice("iuuukksd")
-            if action in "ks":
-                # Keys change in whole images.
-                image = "FULL"
-            self.cursor.execute(f"SET SESSION binlog_row_image = {image}")
-            self.step(action)
-
-    def step(self, action: str) -> None:
-        chance = self.chance
-        if action == "i" or len(self.used) < 2:
-            key = (chance.choice(["eu", "us"]), self.next_id)
-            self.next_id += 1
-            row = (*key, *map(self.value, COLUMNS))
-            marks = ", ".join(["%s"] * len(row))
-            listed = ", ".join(("region", "id", *COLUMNS))
-            self.cursor.execute(f"INSERT INTO orders ({listed}) VALUES ({marks})", row)
-            self.used.append(key)
-            return
-        at = chance.randrange(len(self.used))
-        key = self.used[at]
-        names = chance.sample(COLUMNS, chance.randint(1, 3))
-        if action == "d":
-            self.cursor.execute("DELETE FROM orders WHERE (region, id) = (%s, %s)", key)
-            self.used.pop(at)
-        elif action == "s":
-            # Each row one further, the last one first: a chain through every key.
-            self.cursor.execute("UPDATE orders SET id = id + 1 ORDER BY id DESC")
-            self.used = [(region, id_ + 1) for region, id_ in self.used]
-            self.next_id += 1
-        elif action == "k":
-            sets = "".join(f", {name} = %s" for name in names)
-            values = map(self.value, names)
-            self.cursor.execute(
-                f"UPDATE orders SET id = %s{sets} WHERE (region, id) = (%s, %s)",
-                (self.next_id, *values, *key),
+            image = random.choice(["MINIMAL", "MINIMAL", "NOBLOB", "FULL"])
+            statement = random.choice(
+                [
+                    *[rows.insert("orders", [*KEY, *COLUMNS])] * 3,
+                    *[rows.update("orders", COLUMNS)] * 3,
+                    *[rows.move("orders", COLUMNS, KEY)] * 2,
+                    rows.delete("orders"),
+                ]
             )
-            self.used[at] = (key[0], self.next_id)
-            self.next_id += 1
-        else:
-            sets = ", ".join(f"{name} = %s" for name in names)
-            self.cursor.execute(
-                f"UPDATE orders SET {sets} WHERE (region, id) = (%s, %s)",
-                (*map(self.value, names), *key),
-            )
+            # Keys change in whole images.
+            image = "FULL" if "ORDER BY id" in statement else image
+            session.execute(f"SET SESSION binlog_row_image = {image}")
+            session.attempt(statement)
 
 
 @pytest.mark.parametrize(
@@ -111,13 +63,12 @@ class Clerk:
 def test_random_orders(create_pipeline: Callable[..., Pipeline], kind: str, format_: str) -> None:
     pipeline = create_pipeline(kind, format_)
     database = pipeline.database
-    database.execute(SHOP)
-    clerk = Clerk(database, random.Random(20261121))
+    database.execute(create_orders())
+    random = Random(20261121)
     for steps in (150, 100):
-        clerk.work(steps)
+        work(database, random, steps)
 
         pipeline.run()
-    clerk.connection.close()
     # All columns; and many sets of some.
     assert all(len(each.tables[0].images) > 20 for each in pipeline.manifests)
 

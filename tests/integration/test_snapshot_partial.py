@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import threading
-from contextlib import closing, contextmanager, suppress
 from random import Random
 from typing import TYPE_CHECKING
 
-import pymysql
 import pytest
 
-from tests.support.snapshots import CHUNK_BYTES, take
+from tests.support.snapshots import CHUNK_BYTES, take, written
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from airflow_provider_binlog.snapshot_manifest import SnapshotManifest
-    from tests.fixtures.mysql import Database
     from tests.support.pipeline import Pipeline
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
@@ -41,37 +37,17 @@ _MOVES = (
 )
 
 
-@contextmanager
-def written(database: Database, changes: tuple[str, ...]) -> Iterator[None]:
-    """Let sessions write to the table meanwhile, in images that lack columns."""
-    stop = threading.Event()
-
-    def write(seed: int) -> None:
-        chance = Random(seed)
-        with closing(database.connect()) as connection, connection.cursor() as cursor:
-            cursor.execute("SET SESSION binlog_row_image = MINIMAL")
-            while not stop.is_set():
-                change = chance.choice(changes)
-                with suppress(pymysql.OperationalError):  # a deadlock
-                    cursor.execute(change.format(chance.randrange(999), chance.randrange(999)))
-
-    threads = [threading.Thread(target=write, args=(seed,)) for seed in range(4)]
-    for thread in threads:
-        thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join()
-
-
 def take_while(pipeline: Pipeline, *changes: str) -> SnapshotManifest:
-    """Take a snapshot while the table is written; capture before it and after it."""
+    """Take a snapshot while the table is written, in images that lack columns."""
+
+    def make(random: Random) -> list[str]:
+        return [random.choice(changes).format(random.randrange(999), random.randrange(999))]
+
     # What happened before the snapshot is not in the range that it is loaded with.
     pipeline.capture()
     workplace = pipeline.workplace
-    with written(pipeline.database, changes):
+    minimal = "SET SESSION binlog_row_image = MINIMAL"
+    with written(pipeline.database, make, minimal):
         return take(
             pipeline.database,
             "orders",

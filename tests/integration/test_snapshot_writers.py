@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import threading
-from contextlib import closing, suppress
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-import pymysql
 import pytest
 
 from airflow_provider_binlog.binlog.gtid_set import missing_gtids
@@ -27,6 +24,7 @@ from tests.support.snapshots import (
     read,
     server,
     take,
+    written,
 )
 
 if TYPE_CHECKING:
@@ -71,43 +69,21 @@ def test_the_position_of_a_table_without_a_key_takes_a_lock(
         database.execute("DROP USER reader")
 
 
-class Writers:
-    """Sessions that write to a table `numbers` until they are stopped."""
-
-    def __init__(self, database: Database, count: int = 6) -> None:
-        self._database = database
-        self._stop = threading.Event()
-        self._threads = [threading.Thread(target=self._write, args=(n,)) for n in range(count)]
-
-    def __enter__(self) -> None:
-        for thread in self._threads:
-            thread.start()
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        for thread in self._threads:
-            thread.join()
-
-    def _write(self, seed: int) -> None:
-        random = Random(seed)
-        with closing(self._database.connect()) as connection, connection.cursor() as cursor:
-            while not self._stop.is_set():
-                # Keys that are moved cross the bounds of chunks.
-                one, other = random.randrange(2 * ROWS), random.randrange(2 * ROWS)
-                for statement in (
-                    f"UPDATE numbers SET n = n + 1 WHERE id = {one}",
-                    f"UPDATE IGNORE numbers SET id = {other} WHERE id = {one}",
-                    f"DELETE FROM numbers WHERE id = {random.randrange(2 * ROWS)}",
-                    f"INSERT IGNORE INTO numbers VALUES ({other}, 0, 'new')",
-                ):
-                    with suppress(pymysql.OperationalError):  # a deadlock
-                        cursor.execute(statement)
+def changes(random: Random) -> tuple[str, ...]:
+    # Keys that are moved cross the bounds of chunks.
+    one, other = random.randrange(2 * ROWS), random.randrange(2 * ROWS)
+    return (
+        f"UPDATE numbers SET n = n + 1 WHERE id = {one}",
+        f"UPDATE IGNORE numbers SET id = {other} WHERE id = {one}",
+        f"DELETE FROM numbers WHERE id = {random.randrange(2 * ROWS)}",
+        f"INSERT IGNORE INTO numbers VALUES ({other}, 0, 'new')",
+    )
 
 
 def assert_converges(database: Database, **arguments: Any) -> SnapshotManifest:
     """Take a snapshot while others write; what is logged after it makes it what SELECT returns."""
     start = end_of(database.server)
-    with Writers(database):
+    with written(database, changes, sessions=6):
         taken = take(database, "numbers", chunk_bytes=CHUNK_BYTES, **arguments)
     manifest = taken
     staged = stage(live(database.server), Range(database, start, end_of(database.server)))
@@ -192,7 +168,7 @@ def test_an_exact_snapshot_has_the_rows_of_its_position(
     start = end_of(server)
     fill(database)
 
-    with Writers(database):
+    with written(database, changes, sessions=6):
         taken = take(database, "numbers", exact=True)
 
     low = taken.low

@@ -25,7 +25,7 @@ from tests.services.servers import Server
 
 SERVERS = ("mysql97", "mysql80", "mariadb1011", "mariadb118")
 REFUSED_SHARE_MAX = 0.1
-"""Of the tables of all runs; those of servers that log full metadata are never refused."""
+"""Of the tables of all runs; those of `Settings.logs_schemas` are never refused."""
 
 # So many tables a few refused ones are no measure for.
 _TABLES_MEASURED_MIN = 100

@@ -6,10 +6,10 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_binlog.names import quote_identifier as quote
 from tests.oracle.charsets import repertoires
 from tests.oracle.kinds import Kind, as_selected, random_kind
-from tests.oracle.session import quote
-from tests.oracle.tables import BASE, GENERATED, KEY_OF, KEYS, Column, Effect, Past, Table
+from tests.oracle.tables import BASE, GENERATED, KEY, KEY_OF, Column, Effect, Past, Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,8 +70,8 @@ class Ddl:
     def create(self, first_name: str) -> None:
         """Make a table."""
         table = Table(first_name, first_name, KEY_OF[first_name], {first_name})
-        for each in ("id", "part"):
-            self.past.note(Column(each, KEYS[each], None, ""))
+        for each in KEY:
+            self.past.note(each)
         self._make(table)
         self.tables.append(table)
 
@@ -101,7 +101,7 @@ class Ddl:
         count = _COLUMNS.get(table.first_name) or random.randint(6, 11)
         columns = [self._column() for _ in range(count)]
         declared = [f"`{each.name}` {each.declared}" for each in columns]
-        declared += [f"{each} {KEYS[each].sql} NOT NULL" for each in ("id", "part")]
+        declared += [f"{each.name} {each.declared}" for each in KEY]
         if table.first_name == "generated":
             columns.append(Column("base", BASE, None, "int NULL"))
             table.generated = tuple(GENERATED)

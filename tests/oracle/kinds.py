@@ -424,6 +424,46 @@ def random_kind(random: Random, server: str, known: Repertoires) -> Kind:
     return _plain(random, server, known)
 
 
+_WORDS = (
+    *("", "plain", "été", "日本語", "😀 emoji", "line\nbreak \0 zero", "' quote \\ slash"),
+    "x" * 150,
+)
+
+
+def _words(sql: str, words: Sequence[str] = _WORDS, repeats: Sequence[int] = (1,)) -> Kind:
+    def make(random: Random) -> str:
+        return quoted(f"{random.choice(words)} {random.randint(0, 99)}" * random.choice(repeats))
+
+    return Kind(sql, make, _TEXT_HEX, _hex, changes=("CONCAT(LEFT({0}, 5), '!')",))
+
+
+def _bytes_of(sql: str, sizes: Sequence[int]) -> Kind:
+    return Kind(sql, lambda random: _bytes(random.randbytes(random.choice(sizes))), _HEX, _hex)
+
+
+def _listed(sql: str, values: Sequence[str]) -> Kind:
+    return Kind(sql, lambda random: quoted(random.choice(values)), _TEXT_HEX, _hex)
+
+
+def common_kinds() -> list[Kind]:
+    """Return types that every server has, of every family but JSON and geometries."""
+    return [
+        *(
+            _integer("bigint", 64, None)[1],
+            *_integer("int", 32, None),
+            *_integer("smallint", 16, None),
+        ),
+        *(_real("double", "<d"), _decimal(20, 4), _decimal(50, 10), _bit(10), _year()),
+        *(_date(), _datetime(6), _timestamp(3), _time(2)),
+        *(_words("varchar(200)"), _words("text", repeats=(1, 1, 40))),
+        _words("varchar(40) CHARACTER SET gbk", ("漢字", "plain")),
+        _listed("char(8) CHARACTER SET latin1", ("", "t", "tschüß")),
+        *(_bytes_of("binary(5)", range(5)), _bytes_of("blob", (0, 10, 3000))),
+        _listed("enum('new','grün','done')", ("new", "grün", "done")),
+        _listed("set('a','b','c')", ("", "a", "a,c", "a,b,c")),
+    ]
+
+
 def as_shown(kind: Kind, value: Any) -> Any:
     """Return a staged value in the form in which the server is asked for it."""
     return None if value is None else kind.show(value)

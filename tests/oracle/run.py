@@ -147,7 +147,7 @@ def _write_and_capture(
                     )
                 except ServerSetupError as error:
                     # The log need not say what a column was before a statement changed it.
-                    if settings.metadata == "FULL":
+                    if settings.logs_schemas:
                         raise
                     name = str(error.context["table"]).removeprefix(f"{DATABASE}.")
                     found = {each.first_name for each in workload.tables if name in each.names}

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 # Values that do not fit, keys that exist, invalid documents: the server refuses them, and
 # nothing is logged.
-_EXPECTED = frozenset(
+EXPECTED = frozenset(
     {
         *(
             1022,
@@ -39,7 +39,7 @@ _EXPECTED = frozenset(
     }
 )
 # Days that no calendar has are taken as well; a lock that nobody gives back is not waited for.
-_SETTINGS = "SET time_zone = '+00:00', sql_mode = 'ALLOW_INVALID_DATES', lock_wait_timeout = 30"
+SETTINGS = "SET time_zone = '+00:00', sql_mode = 'ALLOW_INVALID_DATES', lock_wait_timeout = 30"
 _SHOWN = 1000
 
 
@@ -53,7 +53,7 @@ class Session:
     def __init__(self, server: Server, **options: Any) -> None:
         """Connect, with `options` of the driver."""
         self.done: Counter[str] = Counter()
-        self._connection = connect(server, init_command=_SETTINGS, **options)
+        self._connection = connect(server, init_command=SETTINGS, **options)
 
     def close(self) -> None:
         """End the session."""
@@ -74,14 +74,9 @@ class Session:
         try:
             self.execute(sql)
         except pymysql.MySQLError as error:
-            if error.args[0] not in _EXPECTED:
+            if error.args[0] not in EXPECTED:
                 raise
             self.done["refused"] += 1
             return False
         self.done[sql.split(" ", 1)[0].lower()] += 1
         return True
-
-
-def quote(name: str) -> str:
-    """Return a name as SQL has it."""
-    return f"`{name.replace('`', '``')}`"

@@ -38,6 +38,15 @@ class Settings:
         """Whether the server is MySQL."""
         return self.server.startswith("mysql")
 
+    @property
+    def logs_schemas(self) -> bool:
+        """Whether the log says all of a table, so that none may be refused.
+
+        Whatever it is set to, MariaDB logs UUID, INET and VECTOR as other types: information_schema
+        says more, unless a statement of the range names the table later.
+        """
+        return self.metadata == "FULL" and self.is_mysql
+
 
 IMAGES = ("FULL", "MINIMAL", "NOBLOB", MIXED)
 

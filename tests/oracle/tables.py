@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from random import Random
 from typing import Any
 
 from tests.oracle.kinds import Kind
 
+IDS = 150
+"""The largest id of an insert."""
+_PARTS = ("a", "A", "b", "ü")
 KEYS = {
-    "id": Kind("int", str, show=int, select="{0}"),
-    "part": Kind("varchar(20) CHARACTER SET latin1 COLLATE latin1_bin", str),
+    "id": Kind(
+        "int",
+        lambda random: str(random.randint(0, IDS)),
+        show=int,
+        select="{0}",
+        changes=("{0} + 1", "{0} - 1", f"{{0}} + {IDS}"),
+    ),
+    "part": Kind(
+        "varchar(20) CHARACTER SET latin1 COLLATE latin1_bin",
+        lambda random: f"'{random.choice(_PARTS)}'",
+        changes=("CONCAT('m', {0})",),
+    ),
 }
 BASE = Kind("int", lambda random: str(random.randint(-99, 99)), select="{0}", show=int)
 GENERATED = {
@@ -44,6 +58,26 @@ class Column:
     kind: Kind
     filled: Any
     declared: str
+
+    @property
+    def required(self) -> bool:
+        """Whether an insert has to name it."""
+        return self.declared.endswith("NOT NULL")
+
+    @property
+    def changes(self) -> tuple[str, ...]:
+        """See `Kind`."""
+        return self.kind.changes
+
+    def value(self, random: Random) -> str:
+        """Return SQL of a value, which may be NULL."""
+        if random.random() < 0.15 and "NOT NULL" not in self.declared:
+            return "NULL"
+        return self.kind.make(random)
+
+
+KEY = tuple(Column(name, kind, None, f"{kind.sql} NOT NULL") for name, kind in KEYS.items())
+"""The columns that every table has for a key, whether they are one or not."""
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import pymysql
 
+from airflow_provider_binlog.names import quote_identifier as quote
 from tests.fixtures.mysql import connect
 from tests.oracle.ddl import Ddl
 from tests.oracle.kinds import as_selected
-from tests.oracle.session import Session, quote
+from tests.oracle.session import Session
 from tests.oracle.settings import MIXED, Settings
-from tests.oracle.tables import BASE, KEY_OF, KEYS, Column, Past, Table
+from tests.oracle.tables import BASE, IDS, KEY, KEY_OF, KEYS, Past, Table
+from tests.support.row_statements import RowStatements
 
 if TYPE_CHECKING:
     from tests.services.servers import Server
@@ -48,6 +50,10 @@ class Workload:
         self._logs_generated = self._logs_all and server.logs_generated
         self._session = Session(server)
         self._ddl = Ddl(server, settings, self._random, self._session)
+        # MariaDB does not log what REPLACE resets, and its own replicas keep the old values.
+        self._rows = RowStatements(
+            self._random, replaces=self._logs_all, counts=(1, 1, 3, 25), ids=IDS
+        )
         self._prepared: _Prepared | None = None
         self._xids = 0
 
@@ -181,63 +187,8 @@ class Workload:
             with contextlib.suppress(pymysql.MySQLError):
                 self._session.execute(f"XA ROLLBACK {xid}")
 
-    # ------------------------------------------------------------------ rows
-
     def _write(self, table: Table) -> str:
-        roll = self._random.random()
-        if roll < 0.45:
-            return self._insert(table)
-        if roll < 0.8:
-            return self._update(table)
-        if roll < 0.88:
-            return self._move(table)
-        return f"DELETE FROM {quote(table.name)} WHERE {self._some()}"
-
-    def _some(self) -> str:
-        low = self._random.randint(0, 120)
-        return f"id BETWEEN {low} AND {low + self._random.choice([0, 0, 2, 30])}"
-
-    def _insert(self, table: Table) -> str:
-        random = self._random
-        chosen = list(table.columns)
-        if random.random() < 0.5:
-            chosen = random.sample(chosen, random.randint(0, len(chosen)))
-        names = ", ".join(["id", "part", *(f"`{each.name}`" for each in chosen)])
-        rows = []
-        for _ in range(random.choice([1, 1, 3, 25])):
-            part = random.choice(["a", "b", "ü"])
-            values = [str(random.randint(0, 150)), f"'{part}'"]
-            values += [self._value(each) for each in chosen]
-            rows.append(f"({', '.join(values)})")
-        # MariaDB does not log what REPLACE resets, and its own replicas keep the old values.
-        verbs = ["INSERT IGNORE", "INSERT IGNORE", "REPLACE" if self._logs_all else "INSERT IGNORE"]
-        verb = random.choice(verbs)
-        return f"{verb} INTO {quote(table.name)} ({names}) VALUES {', '.join(rows)}"
-
-    def _value(self, column: Column) -> str:
-        if self._random.random() < 0.15 and "NOT NULL" not in column.declared:
-            return "NULL"
-        return column.kind.make(self._random)
-
-    def _update(self, table: Table) -> str:
-        random = self._random
-        assignments = []
-        for column in random.sample(table.columns, random.randint(1, 2)):
-            value = self._value(column)
-            if column.kind.changes and random.random() < 0.7:
-                value = random.choice(column.kind.changes).format(f"`{column.name}`")
-            assignments.append(f"`{column.name}` = {value}")
-        changes = ", ".join(assignments)
-        return f"UPDATE IGNORE {quote(table.name)} SET {changes} WHERE {self._some()}"
-
-    def _move(self, table: Table) -> str:
-        by = self._random.choice([1, -1, 150])
-        order = "DESC" if by > 0 else "ASC"
-        change = f"id = id + {by}" if self._random.random() < 0.7 else "part = CONCAT('m', part)"
-        return (
-            f"UPDATE IGNORE {quote(table.name)} SET {change} WHERE {self._some()}"
-            f" ORDER BY id {order}"
-        )
+        return self._rows.write(quote(table.name), table.columns, KEY)
 
     # ------------------------------------------------------------------ the server
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from airflow_provider_binlog.names import quote_identifier as quote
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from random import Random
@@ -15,11 +17,6 @@ _PARTITIONS = (
     "PARTITION BY RANGE COLUMNS (id) (PARTITION p VALUES LESS THAN (3), "
     "PARTITION q VALUES LESS THAN (MAXVALUE))"
 )
-
-
-def quote(name: str) -> str:
-    """Return a name as SQL has it."""
-    return f"`{name.replace('`', '``')}`"
 
 
 class Alterations:

@@ -95,12 +95,26 @@ class Column:
         data_type: Such as `varchar`.
         nullable: Whether it may hold NULL.
         generated: Whether the server computes it.
+        changes: Empty: its type may become one that no expression fits.
     """
 
     name: str
     data_type: str
     nullable: bool
     generated: bool
+    changes: tuple[str, ...] = ()
+
+    @property
+    def required(self) -> bool:
+        """Whether an insert has to name it, unless it has a default."""
+        return not self.nullable
+
+    def value(self, random: Random) -> str:
+        """Return a value; a server may refuse it."""
+        if random.random() < (0.15 if self.nullable else 0.01):
+            return "NULL"
+        family = _FAMILIES.get(self.data_type, self.data_type)
+        return random.choice(_VALUES.get(family, ("NULL",)))
 
 
 class Definitions:
@@ -150,13 +164,6 @@ class Definitions:
         # Virtual, these would have another value whenever a row is read.
         kinds = ("STORED",) if expression in ("UUID()", "RAND()") else ("VIRTUAL", "STORED")
         return f"AS ({expression}) {self._random.choice(kinds)}"
-
-    def value(self, column: Column) -> str:
-        """Return a value for a column; a server may refuse it."""
-        if self._random.random() < (0.15 if column.nullable else 0.01):
-            return "NULL"
-        family = _FAMILIES.get(column.data_type, column.data_type)
-        return self._random.choice(_VALUES.get(family, ("NULL",)))
 
 
 def _name(of: str) -> str:

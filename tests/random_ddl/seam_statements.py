@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pymysql
 
+from airflow_provider_binlog.names import quote_identifier as quote
 from tests.fixtures.mysql import connect, query
-from tests.random_ddl.alterations import quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pymysql
 
-from tests.random_ddl.alterations import Alterations, quote
+from airflow_provider_binlog.names import quote_identifier as quote
+from tests.random_ddl.alterations import Alterations
 from tests.random_ddl.definitions import Column, Definitions
+from tests.support.row_statements import RowStatements
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,6 +70,7 @@ class Writer:
         self._logs_all = not self._mariadb or self._images == ["FULL"]
         generated = self._logs_all and database.server.logs_generated
         self._definitions = Definitions(random, mariadb=self._mariadb, generated=generated)
+        self._rows = RowStatements(random, replaces=self._logs_all, incomplete=0.2)
         self._alterations = Alterations(random, self._definitions, mariadb=self._mariadb)
         self._names = 0
         self._replaced: set[str] = set()
@@ -221,55 +224,25 @@ class Writer:
     # ------------------------------------------------------------------ rows
 
     def _write(self, table: str) -> None:
-        random = self._random
+        random, name = self._random, quote(table)
         columns = [each for each in self._columns(table) if not each.generated]
-        actions = [self._insert] * 4 + [self._update] * 4 + [self._delete]
+        actions: list[Callable[[], str]] = [lambda: self._rows.write(name, columns)] * 9
         if self._bulk:
-            actions += [self._insert_many] * 2 + [self._update_all] * 2
+            actions += [lambda: self._insert_many(name), lambda: self._update_all(name)] * 2
         in_transaction = random.random() < 0.2
         if in_transaction:
             self._run("BEGIN")
         for _ in range(random.randint(1, 4)):
-            self._run(random.choice(actions)(quote(table), columns))
+            self._run(random.choice(actions)())
         if in_transaction:
             self._run("ROLLBACK" if random.random() < 0.3 else "COMMIT")
 
-    def _insert(self, table: str, columns: list[Column]) -> str:
-        random = self._random
-        chosen = [each for each in columns if not each.nullable or random.random() < 0.7]
-        if random.random() < 0.2:
-            chosen = random.sample(chosen, random.randint(0, len(chosen)))
-        rows = (
-            f"({', '.join(self._definitions.value(each) for each in chosen)})"
-            for _ in range(random.choice([1, 1, 3]))
-        )
-        names = ", ".join(quote(each.name) for each in chosen)
-        verbs = ["INSERT", "INSERT IGNORE", "REPLACE" if self._logs_all else "INSERT IGNORE"]
-        verb = random.choice(verbs)
-        return f"{verb} INTO {table} ({names}) VALUES {', '.join(rows)}"
-
-    def _update(self, table: str, columns: list[Column]) -> str:
-        random = self._random
-        chosen = random.sample(columns, min(len(columns), random.randint(1, 2)))
-        values = ", ".join(
-            f"{quote(each.name)} = {self._definitions.value(each)}" for each in chosen
-        )
-        ignore = random.choice(["", "IGNORE "])
-        return f"UPDATE {ignore}{table} SET {values} {self._some()}"
-
-    def _insert_many(self, table: str, _: list[Column]) -> str:
+    def _insert_many(self, table: str) -> str:
         first = self._random.randint(1, 10 * self._bulk)
         return (
             f"INSERT IGNORE INTO {table} (id, n) SELECT {first} + ROW_NUMBER() OVER (), {first}"
             f" FROM information_schema.COLUMNS LIMIT {self._bulk}"
         )
 
-    def _update_all(self, table: str, _: list[Column]) -> str:
+    def _update_all(self, table: str) -> str:
         return f"UPDATE IGNORE {table} SET n = {self._random.randint(1, 99)} + COALESCE(n, 0) % 99"
-
-    def _delete(self, table: str, _: list[Column]) -> str:
-        return f"DELETE FROM {table} {self._some()}"
-
-    def _some(self) -> str:
-        limit = self._random.choice([1, 1, 2, 5])
-        return f"ORDER BY RAND({self._random.randint(1, 999)}) LIMIT {limit}"

@@ -135,7 +135,7 @@ def _compare(server: Server, folder: Path) -> str:
     with closing(connect(server, database=DATABASE)) as connection, connection.cursor() as cursor:
         for name in TABLES:
             expected = select(cursor, name)
-            found = contents(replayed.tables.get(name, ()))
+            found = contents(name, replayed.tables.get(name, ()))
             if expected != found:
                 missing = [row for row in expected if expected[row] != found.get(row)][:2]
                 extra = [row for row in found if expected.get(row) != found[row]][:2]

@@ -6,181 +6,65 @@ import contextlib
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from random import Random
 from typing import Any
 
 import pymysql
 
+from airflow_provider_binlog.names import quote_identifier as quote
 from tests.fixtures.mysql import connect
+from tests.oracle.kinds import Kind, common_kinds
+from tests.oracle.session import EXPECTED, SETTINGS
+from tests.oracle.tables import KEY, Column
 from tests.services.servers import Account
+from tests.support.row_statements import RowStatements
 
 DATABASE = "soak"
 
-_KINDS = """n bigint unsigned, i int, s smallint, f double, a decimal(20,4), h decimal(50,10),
-    b bit(10), y year, d date, m datetime(6), w timestamp(3) NULL, t time(2), v varchar(200),
-    x text, g varchar(40) CHARACTER SET gbk, l char(8) CHARACTER SET latin1, r binary(5), o blob,
-    e enum('new','grün','done'), z set('a','b','c')"""
-TABLES = {
-    "every": f"id bigint unsigned PRIMARY KEY, {_KINDS}",
-    "pairs": """p int, q varchar(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, c text, k int,
-        PRIMARY KEY (q, p)""",
-    "moving": "id int PRIMARY KEY, c varchar(300), k int",
-    "keyless": "i int, c varchar(50), d double",
-    "truncated": "id int AUTO_INCREMENT PRIMARY KEY, c varchar(200)",
+_ID, _PART = KEY
+_NUMBERED = replace(_ID, declared="int NOT NULL AUTO_INCREMENT")
+_COMMON = common_kinds()
+_WORDS = next(kind for kind in _COMMON if kind.sql == "varchar(200)")
+_NUMBER = next(kind for kind in _COMMON if kind.sql == "int")
+ADDED = Kind("int", str, select="{0}", show=int)
+"""The type of columns that are added."""
+
+
+def _columns(*kinds: Kind) -> tuple[Column, ...]:
+    return tuple(Column(f"c{n}", kind, None, f"{kind.sql} NULL") for n, kind in enumerate(kinds))
+
+
+TABLES: dict[str, tuple[tuple[Column, ...], tuple[Column, ...]]] = {
+    "every": ((_ID,), _columns(*_COMMON)),
+    "pairs": ((_PART, _ID), _columns(_WORDS, _NUMBER)),
+    "moving": ((_ID,), _columns(_WORDS, _NUMBER)),
+    "keyless": ((), (_ID, *_columns(_WORDS, _NUMBER))),
+    "truncated": ((_NUMBERED,), _columns(_WORDS)),
 }
+"""Columns of the key, and the others, by table."""
+
+
+def _create(name: str, key: tuple[Column, ...], columns: tuple[Column, ...]) -> str:
+    declared = [f"{column.name} {column.declared}" for column in (*key, *columns)]
+    if key:
+        declared.append(f"PRIMARY KEY ({', '.join(column.name for column in key)})")
+    return f"CREATE TABLE {DATABASE}.{name} ({', '.join(declared)})"
+
+
 SETUP = [
     f"CREATE DATABASE {DATABASE} CHARACTER SET utf8mb4",
-    *(f"CREATE TABLE {DATABASE}.{name} ({columns})" for name, columns in TABLES.items()),
+    *(_create(name, *columns) for name, columns in TABLES.items()),
 ]
-# What two writers do to each other, and to keys that exist: part of the noise.
+# What two writers do to each other is part of the noise, as is what a value does not fit in.
 _LOST = {0, 1053, 1927, 2003, 2006, 2013}
-_EXPECTED = {1062, 1205, 1213, 1020, 1412}
-_TEXTS = (
-    "",
-    "plain",
-    "été",
-    "日本語",
-    "😀 emoji",
-    "line\nbreak \0 zero",
-    "' quote \\ slash",
-    "x" * 150,
+_EXPECTED = EXPECTED | {1205, 1213, 1020, 1412}
+_ALONE = (
+    "TRUNCATE TABLE truncated",
+    "FLUSH BINARY LOGS",
+    "ALTER TABLE moving ADD COLUMN added{0} int",
 )
-
-Statement = tuple[str, tuple[Any, ...]]
-
-
-def text(random: Random, *, plain: bool = False) -> str:
-    """Return some text; `plain` is what every character set has."""
-    found = random.choice(_TEXTS[:2] if plain else _TEXTS)
-    return f"{found} {random.randint(0, 99)}"
-
-
-def _maybe(random: Random, value: Any) -> Any:
-    return None if random.random() < 0.1 else value
-
-
-def values(random: Random) -> list[Any]:
-    """Return a value for every column of `_KINDS`."""
-    made = [
-        random.randint(0, 2**64 - 1),
-        random.randint(-(2**31), 2**31 - 1),
-        random.randint(-(2**15), 2**15 - 1),
-        random.uniform(-1e9, 1e9),
-        f"{random.randint(-(10**15), 10**15)}.{random.randint(0, 9999):04}",
-        f"{random.randint(-(10**38), 10**38)}.{random.randint(0, 10**10 - 1):010}",
-        random.randint(0, 1023),
-        random.choice([1901, 2024, 2155]),
-        f"{random.randint(1000, 9999)}-{random.randint(1, 12):02}-{random.randint(1, 28):02}",
-        f"20{random.randint(10, 99)}-02-03 04:05:{random.uniform(0, 59):09.6f}",
-        f"20{random.randint(10, 37)}-12-31 23:59:59.{random.randint(0, 999):03}",
-        f"{random.choice(['', '-'])}{random.randint(0, 837)}:12:{random.randint(0, 59):02}.25",
-        text(random),
-        text(random) * random.choice([1, 1, 40]),
-        "漢字 text",
-        "tschüß"[: random.randint(0, 6)],
-        random.randbytes(random.randint(0, 4)),
-        random.randbytes(random.choice([0, 10, 3000])),
-        random.choice(["new", "grün", "done"]),
-        random.choice(["", "a", "a,c", "a,b,c"]),
-    ]
-    return [_maybe(random, value) for value in made]
-
-
-def _into_every(random: Random) -> Statement:
-    rows = [(random.randint(0, 500), *values(random)) for _ in range(random.choice([1, 1, 5, 60]))]
-    marks = "(" + ", ".join(["%s"] * len(rows[0])) + ")"
-    verb = random.choice(["INSERT IGNORE", "REPLACE", "REPLACE"])
-    return f"{verb} INTO every VALUES {', '.join([marks] * len(rows))}", sum(rows, ())
-
-
-def _update_every(random: Random) -> Statement:
-    low = random.randint(0, 500)
-    sql = "UPDATE every SET i = %s, m = NOW(6), x = %s, n = %s WHERE id BETWEEN %s AND %s"
-    new = (random.randint(0, 99), text(random), random.randint(0, 2**64 - 1))
-    return sql, (*new, low, low + random.choice([0, 0, 3, 100]))
-
-
-def _pair(random: Random) -> tuple[int, str]:
-    return random.randint(0, 30), random.choice(["a", "A", "b", "ä", "日"])
-
-
-def _into_pairs(random: Random) -> Statement:
-    row = (*_pair(random), text(random), random.randint(0, 9))
-    sql = "INSERT INTO pairs VALUES (%s, %s, %s, %s) ON DUPLICATE KEY UPDATE k = k + 1, c = %s"
-    return sql, (*row, text(random))
-
-
-def _move_pair(random: Random) -> Statement:
-    return "UPDATE IGNORE pairs SET p = p + 1 WHERE q = %s ORDER BY p DESC", _pair(random)[1:]
-
-
-def _into_moving(random: Random) -> Statement:
-    return "REPLACE INTO moving (id, c, k) VALUES (%s, %s, %s)", (
-        random.randint(0, 80),
-        text(random),
-        0,
-    )
-
-
-def _move(random: Random) -> Statement:
-    # Chains within one statement: every key becomes the one that its neighbour had.
-    way = random.choice(["+ 1 ORDER BY id DESC", "- 1 ORDER BY id", "+ 1000 WHERE id < 5"])
-    return f"UPDATE moving SET id = id {way}", ()
-
-
-def _swap(random: Random) -> Statement:
-    one, other = random.randint(0, 80), random.randint(0, 80)
-    return "UPDATE moving SET c = CONCAT(LEFT(c, 200), '!'), k = %s WHERE id IN (%s, %s)", (
-        (random.randint(0, 9), one, other)
-    )
-
-
-def _into_keyless(random: Random) -> Statement:
-    rows = [
-        (random.randint(0, 9), text(random)[:50], random.choice([0.5, None]))
-        for _ in range(random.choice([1, 3]))
-    ]
-    marks = ", ".join(["(%s, %s, %s)"] * len(rows))
-    return f"INSERT INTO keyless VALUES {marks}", sum(rows, ())
-
-
-def _delete(table: str, column: str, most: int) -> Callable[[Random], Statement]:
-    def statement(random: Random) -> Statement:
-        low = random.randint(0, most)
-        return f"DELETE FROM {table} WHERE {column} BETWEEN %s AND %s LIMIT 40", (low, low + 3)
-
-    return statement
-
-
-def _update_keyless(random: Random) -> Statement:
-    return "UPDATE keyless SET d = d + 1, i = %s WHERE i = %s", (
-        (random.randint(0, 9), random.randint(0, 9))
-    )
-
-
-def _into_truncated(random: Random) -> Statement:
-    return "INSERT INTO truncated (c) VALUES (%s), (%s)", (text(random), None)
-
-
-_STATEMENTS: tuple[tuple[int, Callable[[Random], Statement]], ...] = (
-    (5, _into_every),
-    (4, _update_every),
-    (2, _delete("every", "id", 500)),
-    (4, _into_pairs),
-    (2, _move_pair),
-    (1, _delete("pairs", "p", 30)),
-    (3, _into_moving),
-    (3, _move),
-    (2, _swap),
-    (1, _delete("moving", "id", 80)),
-    (3, _into_keyless),
-    (2, _update_keyless),
-    (1, _delete("keyless", "i", 9)),
-    (2, _into_truncated),
-)
-_ALONE = ("TRUNCATE TABLE truncated", "FLUSH BINARY LOGS", "ALTER TABLE moving ADD COLUMN c{0} int")
 _COLUMNS_ADDED_MAX = 5
 _COLUMN_EXISTS = 1060
 
@@ -208,6 +92,7 @@ class Writer:
         self.failure: Exception | None = None
         self._account = account
         self._random = Random(seed)
+        self._rows = RowStatements(self._random, counts=(1, 1, 5, 60), ids=500)
         self._pause = 1 / per_second
         self._alters = alters
         self._reconnects = reconnects
@@ -233,7 +118,8 @@ class Writer:
     def _run(self) -> None:
         while not self._stopping.is_set():
             try:
-                with closing(connect(self._account, database=DATABASE)) as connection:
+                options = {"database": DATABASE, "init_command": SETTINGS}
+                with closing(connect(self._account, **options)) as connection:
                     self._write(connection)
             except Exception as error:  # noqa: BLE001 - raised by `stop`
                 if not (self._reconnects and _is_lost(error)):
@@ -256,9 +142,8 @@ class Writer:
             cursor.execute("BEGIN")
             try:
                 for _ in range(random.choice([1, 1, 2, 6])):
-                    weights = [weight for weight, _ in _STATEMENTS]
-                    (make,) = random.choices([make for _, make in _STATEMENTS], weights)
-                    cursor.execute(*make(random))
+                    name, (key, columns) = random.choice([*TABLES.items()])
+                    cursor.execute(self._rows.write(quote(name), columns, key))
                     self.done["statements"] += 1
             except pymysql.MySQLError as error:
                 if error.args[0] not in _EXPECTED:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import io
+import threading
+from contextlib import closing, contextmanager, suppress
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pymysql
 import pytest
 
 from airflow_provider_binlog.changes import CHANGE_COLUMNS
@@ -19,7 +23,7 @@ from tests.services.servers import Server
 from tests.support.stores import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from airflow_provider_binlog.manifest import Part
     from airflow_provider_binlog.read_progress import OnProgress, ReadProgress
@@ -147,6 +151,34 @@ def server(request: pytest.FixtureRequest) -> Server:
 
 def read(taken: SnapshotManifest) -> list[Row]:
     return rows_of(read_parts(new_store(), taken.parts))
+
+
+@contextmanager
+def written(
+    database: Database, make: Callable[[Random], Iterable[str]], *setup: str, sessions: int = 4
+) -> Iterator[None]:
+    """Let sessions run statements meanwhile, again and again; `setup` is run by each first."""
+    stop = threading.Event()
+
+    def write(seed: int) -> None:
+        random = Random(seed)
+        with closing(database.connect()) as connection, connection.cursor() as cursor:
+            for statement in setup:
+                cursor.execute(statement)
+            while not stop.is_set():
+                for statement in make(random):
+                    with suppress(pymysql.OperationalError):  # a deadlock
+                        cursor.execute(statement)
+
+    threads = [threading.Thread(target=write, args=(seed,)) for seed in range(sessions)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
 
 
 def fill(database: Database, *, rows: int = ROWS) -> None:
