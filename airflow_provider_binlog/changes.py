@@ -12,7 +12,7 @@ CHANGE_TYPE = "_change_type"
 """One of `ChangeType`, as text."""
 
 COMMIT_TS = "_commit_ts"
-"""When the transaction was committed, microseconds in UTC. MariaDB's are whole seconds."""
+"""Commit time of the transaction, microseconds in UTC. MariaDB's are whole seconds."""
 
 GTID = "_gtid"
 """`uuid:number`, `uuid:tag:number` or MariaDB's `domain-server-number`. Null where the
@@ -71,7 +71,7 @@ class BeforeImages(StrEnum):
 
 
 class ZeroDates(StrEnum):
-    """How zero dates and invalid dates are staged: `0000-00-00`, `2026-02-31`, a month or day of 0.
+    """Staging of zero dates and invalid dates: `0000-00-00`, `2026-02-31`, a month or day of 0.
 
     Under `NULL` they are staged as null, and counted. Under `FAIL` they are refused. Under `TEXT`
     every DATE, DATETIME and TIMESTAMP is staged as the text that SELECT prints.
@@ -83,7 +83,7 @@ class ZeroDates(StrEnum):
 
 
 class InvalidText(StrEnum):
-    """How invalid byte sequences of a text column are staged.
+    """Staging of invalid byte sequences of a text column.
 
     Under `FAIL` they are refused. Under `REPLACE` each is staged as U+FFFD, and the values
     are counted. Under `BINARY` every text column is staged as the bytes that the source holds, in
@@ -101,7 +101,7 @@ DECIMAL_DIGITS_MAX = 38
 
 @dataclass(frozen=True)
 class Policies:
-    """How a whole range is staged where there is more than one right way.
+    """Choices for a whole range where there is more than one right way to stage it.
 
     They decide the staged type of a column, which never depends on its values.
     """

@@ -26,7 +26,7 @@ from airflow_provider_binlog.staging.manifest_log import ManifestLog
 from airflow_provider_binlog.stored_json import StoredFormat, stored_as
 
 KEY_PREFIX = "binlog_checkpoint_"
-"""What the keys of checkpoints begin with: the source's name follows."""
+"""Prefix of the keys of checkpoints: the source's name follows."""
 
 FORMAT = StoredFormat(
     "airflow-provider-binlog/checkpoint",

@@ -188,7 +188,7 @@ MALFORMED = (
     *(ArithmeticError, AttributeError, FormatError, LookupError, RecursionError, TypeError),
     ValueError,
 )
-"""What reading a stored JSON document raises if it does not have the form that was written."""
+"""Exceptions of reading a stored JSON document that does not have the form that was written."""
 
 
 def cause_of(error: Exception) -> str:

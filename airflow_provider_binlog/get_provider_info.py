@@ -1,4 +1,4 @@
-"""What Airflow learns about this provider when it starts."""
+"""The provider's metadata, which Airflow reads when it starts."""
 
 from __future__ import annotations
 

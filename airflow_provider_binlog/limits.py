@@ -1,4 +1,4 @@
-"""How much memory capture may take, and how large its files become."""
+"""Limits of the memory that capture takes, and of the size of its files."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ REPAIR = (
     "put it back as it was written; if nobody has it, capture under another source name, load its "
     "tables from snapshots, and merge them with adopt=True"
 )
-"""What to do about a manifest that is missing, or is not the one that was written."""
+"""Repair of a manifest that is missing, or is not the one that was written."""
 
 
 @dataclass(frozen=True)

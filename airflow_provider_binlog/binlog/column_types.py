@@ -234,7 +234,7 @@ OLD_TEMPORALS = frozenset({_T.TIME, _T.DATETIME, _T.TIMESTAMP})
 """Dates and times in the format from before MySQL 5.6."""
 
 LARGE = frozenset(kind for kind, form in FORMATS.items() if form.is_large)
-"""What row images may lack under `binlog_row_image=NOBLOB`."""
+"""Types whose columns row images may lack under `binlog_row_image=NOBLOB`."""
 
 NAMES: dict[int, str] = {kind: form.sql_name for kind, form in FORMATS.items() if form.sql_name}
 """Types that have one name in SQL, whatever else a TABLE_MAP says of the column."""

@@ -13,19 +13,19 @@ from enum import IntEnum
 
 from airflow_provider_binlog.errors import FormatError, TruncatedError, UnsupportedError
 
-IN_USE = 0x0001
+IN_USE = 0x0001  # LOG_EVENT_BINLOG_IN_USE_F
 """On a FORMAT_DESCRIPTION: the file is being written, or its server crashed."""
 
-THREAD_SPECIFIC = 0x0004
+THREAD_SPECIFIC = 0x0004  # LOG_EVENT_THREAD_SPECIFIC_F
 """A statement that used a temporary table."""
 
-ARTIFICIAL = 0x0020
+ARTIFICIAL = 0x0020  # LOG_EVENT_ARTIFICIAL_F
 """The event was made for the stream and is not in the log."""
 
-RELAY_LOG = 0x0040
+RELAY_LOG = 0x0040  # LOG_EVENT_RELAY_LOG_F
 """On the FORMAT_DESCRIPTION of a replica's relay log."""
 
-IGNORABLE = 0x0080
+IGNORABLE = 0x0080  # LOG_EVENT_IGNORABLE_F
 """A reader that does not know the type may skip the event."""
 
 
@@ -155,6 +155,7 @@ def show_name(code: int) -> str:
 
 HEADER_SIZE = 19
 
+# Little-endian and unaligned on every platform: int4store in the server.
 _HEADER = struct.Struct("<IBIIIH")
 
 

@@ -35,7 +35,7 @@ from airflow_provider_binlog.sql.statement_types import StatementType, classify,
 
 
 class GroupEnd(Enum):
-    """How a group of events ends."""
+    """End of a group of events."""
 
     COMMITTED = "committed"
     ROLLED_BACK = "rolled back"
@@ -52,7 +52,7 @@ class GroupEnd(Enum):
 
 
 class State(Enum):
-    """What the events so far say about the next one."""
+    """State between two events, which decides what the next one may be."""
 
     BOUNDARY = "between two transactions"
     BEGUN = "after a GTID: the statement that follows decides"
@@ -60,7 +60,7 @@ class State(Enum):
 
 
 Step: TypeAlias = EventType | StatementType
-"""What moves from state to state: a statement, or the type of another event."""
+"""Transition from state to state: a statement, or the type of another event."""
 
 _OPENING = (StatementType.BEGIN, StatementType.XA_START)
 _XA_ENDS: dict[Step, GroupEnd] = {
@@ -73,7 +73,7 @@ _ENDS: dict[Step, GroupEnd] = {
     **dict.fromkeys((StatementType.ROLLBACK, StatementType.XA_ROLLBACK), GroupEnd.ROLLED_BACK),
     EventType.XA_PREPARE: GroupEnd.PREPARED,
 }
-"""How a transaction that is open ends, by the step."""
+"""End of an open transaction, by the step."""
 
 CHANGES = ROWS | {EventType.TABLE_MAP}
 _FILE_BOUNDS = frozenset({EventType.FORMAT_DESCRIPTION, EventType.STOP, EventType.ROTATE})
@@ -117,7 +117,7 @@ READ = frozenset(EventType) - REFUSED.keys() - COMPRESSED - {EventType.UNKNOWN, 
 
 @dataclass(frozen=True, slots=True)
 class Scanned:
-    """What one event is to its group.
+    """Effect of one event on its group.
 
     Attributes:
         end: How the group ends, with this event or, if CUT, before it.

@@ -68,7 +68,7 @@ class EventBlock:
     next_offset: int
 
     def __len__(self) -> int:
-        """How many events the block holds."""
+        """Number of events in the block."""
         return len(self.start)
 
     def part(self, first: int, last: int) -> EventBlock:

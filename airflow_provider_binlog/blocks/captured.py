@@ -156,7 +156,7 @@ class CapturedBlock:
     table_maps: Sequence[TableMap]
 
     def __len__(self) -> int:
-        """How many rows events are captured."""
+        """Number of captured rows events."""
         return len(self.events)
 
     @cached_property

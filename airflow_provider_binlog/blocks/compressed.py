@@ -58,7 +58,7 @@ for _octet, _width in ((0xFC, 2), (0xFD, 3), (0xFE, 8)):
 
 
 class Compression(IntEnum):
-    """How the events of a transaction are compressed."""
+    """Compression of the events of a transaction."""
 
     ZSTD = 0
     NONE = 255
@@ -247,12 +247,15 @@ def _plain_event(block: EventBlock, event: int) -> bytes:
     with error_context(**block.where(event)):
         at = _plain_size(code, body, block.format)
         rest = _inflate(body[at:])
+    # Of the header, the type and the size change.
     header, form = block.event(event)[:HEADER_SIZE], bytes((PLAIN_FORMS[code],))
     size = (HEADER_SIZE + at + len(rest)).to_bytes(4, "little")
     return b"".join((header[:4], form, header[5:9], size, header[13:], body[:at], rest))
 
 
 def _inflate(packed: memoryview) -> bytes:
+    # 0x80, the algorithm in the next three bits, 0 for zlib, and how many bytes the size takes.
+    # Source: mariadb, sql/log_event.cc, binlog_buf_compress.
     first = packed[0] if packed else 0
     if first & 0xF8 != 0x80:
         raise UnsupportedError(
@@ -284,6 +287,7 @@ def _plain_size(type_code: int, body: memoryview, file_format: FormatDescription
         # | 4 thread | 4 seconds | 1 size of database | 2 error | 2 size of status |
         return at + body[8] + 1 + int.from_bytes(body[11:13], "little")
     if plain in (EventType.WRITE_ROWS, EventType.UPDATE_ROWS, EventType.DELETE_ROWS):
+        # The extra data of version 2: its length counts the two bytes of the length.
         buffer.take(int.from_bytes(body[8:10], "little") - 2)
     octets = (buffer.lenenc() + 7) // 8
     is_update = plain in (EventType.UPDATE_ROWS_V1, EventType.UPDATE_ROWS)

@@ -174,6 +174,7 @@ class Expander:
         size = size[order]
 
         gain = np.zeros(len(part), dtype=np.int64)
+        # Compression may have made an event longer: offsets have to rise all the same.
         gain[event] = np.maximum(0, piece_size - part.size[event])
         ahead = np.cumsum(gain) - gain + self._gained
         self._gained += int(gain.sum())

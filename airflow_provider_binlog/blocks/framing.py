@@ -24,7 +24,7 @@ from airflow_provider_binlog.blocks.block import HEADER_COLUMNS, NEUTRAL, EventB
 from airflow_provider_binlog.errors import ChecksumError, FormatError
 
 SERVER_ID_OFFSET = 5
-"""Where in its header an event has its server id."""
+"""Offset of the server id in an event's header."""
 
 HEADER_FIELDS = {
     "timestamp": ("<u4", 0),

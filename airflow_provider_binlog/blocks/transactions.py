@@ -193,7 +193,7 @@ class TransactionReader:
 
     @property
     def skipped(self) -> Counter[str]:
-        """How many events were skipped as their flag allows, by type name."""
+        """Number of events that were skipped as their flag allows, by type name."""
         return self._scanner.skipped
 
     def skip_to_next_transaction(self) -> None:

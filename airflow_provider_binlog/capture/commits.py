@@ -1,4 +1,4 @@
-"""Which changes of a log were committed, and where each of them becomes visible.
+"""Find the committed changes of a log, and where each becomes visible.
 
 XA transactions in two phases are put where their changes become visible, at the XA COMMIT:
 

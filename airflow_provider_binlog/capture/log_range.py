@@ -1,4 +1,4 @@
-"""What a run stages: which tables, and of which range of the log as one manifest."""
+"""The tables that a run stages, and the range of the log that one manifest covers."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class TableFilter:
 
 @dataclass(frozen=True)
 class ExtractRequest:
-    """What to stage, and how.
+    """A range to stage, and how.
 
     Attributes:
         start: A boundary between two transactions: everything before it is staged.

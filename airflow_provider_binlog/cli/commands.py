@@ -20,7 +20,7 @@ PROGRAM = "airflow_provider_binlog"
 PACKAGE = f"{PROGRAM}.cli"
 
 _PASSWORD = re.compile(r"(?:[A-Za-z]+:?/*)?[^:@]*:(.*)@", re.DOTALL)
-"""What stands between the user and the host of an address, however its start is mistyped."""
+"""Matches a password between the user and the host, however the address's start is mistyped."""
 
 _FAILURE = 1
 _INTERRUPTED = 130

@@ -1,4 +1,4 @@
-"""How the rows of one table are read, compiled once per TABLE_MAP, and read, column by column.
+"""Compile, once per TABLE_MAP, how the rows of a table are read, and read them column by column.
 
 Source: mysql-server libs/mysql/binlog/event/rows_event.h, Table_map_event (metadata by type).
 """
@@ -199,7 +199,7 @@ FEW_VALUES = 256
 """So few values are read together with their NULLs."""
 
 _MOSTLY_NULL = 0.75
-"""Where at least so many values are NULL, the others are read alone."""
+"""From this share of NULLs on, the other values are read alone."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""How the columns of a table are selected, and how the rows that come are read.
+"""Select the columns of a table, and read the rows of the result set.
 
     row: | NULL bits, the first one for column 0 at bit 2 | values that are not NULL, no gaps |
 
@@ -29,12 +29,13 @@ from airflow_provider_binlog.rows.values import Int64Array, Memory, Values
 
 # The first bits of the NULL bits stand for no column.
 _NULL_BITS_BEFORE = 2
+# They start no length: NULL has a bit in binary rows, and 0xFF starts an ERR packet.
 _NULL_LENGTH, _ERROR_LENGTH = 0xFB, 0xFF
 
 
 @dataclass(frozen=True)
 class ResultLayout:
-    """How to select all columns of a table, and to read them.
+    """Plan to select all columns of a table, and to read them.
 
     Attributes:
         rows: The columns, each with the plan by which its value in a result set is read.

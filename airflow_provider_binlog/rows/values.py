@@ -103,7 +103,7 @@ OFFSET_MAX = 2**31 - 1
 
 @dataclass(frozen=True)
 class Values:
-    """Where the values of one column are, one entry per row.
+    """Locations of the values of one column, one entry per row.
 
     Attributes:
         memory: The bytes they are in.
@@ -169,7 +169,7 @@ Gather: TypeAlias = "Callable[[Values], Bytes]"
 
 @dataclass(frozen=True)
 class Plan:
-    """How the values of one column are located and read.
+    """Plan to locate and read the values of one column.
 
     Attributes:
         arrow_type: What `convert` returns.

@@ -1,4 +1,4 @@
-"""What statements and rows do to one table's schema: typed actions, with field ids.
+"""Turn statements and TABLE_MAPs into typed actions on one table's schema, with field ids.
 
 A statement names columns, and is followed in the schema that the table has by then. Rows confirm
 the schema: their TABLE_MAP names every column with its type. Where the two differ, a statement was

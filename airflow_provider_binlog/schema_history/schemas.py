@@ -59,7 +59,7 @@ _DIGITS = 6
 
 
 class TableRefusal(NamedTuple):
-    """Why the rows of a table cannot be captured.
+    """Reason why the rows of a table cannot be captured.
 
     Attributes:
         unclear: Why its TABLE_MAP, which is left as it was logged, could not be completed; None

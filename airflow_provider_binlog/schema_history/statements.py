@@ -32,7 +32,7 @@ from airflow_provider_binlog.transport.server.information_schema import ServerTa
 
 
 class LoggedChange(NamedTuple):
-    """What a statement of the log did to a table; `row` is its number among the range's rows."""
+    """Change of a table by a logged statement; `row` is its number among the range's rows."""
 
     row: int
     file: str
@@ -130,7 +130,7 @@ ServerTablesReader: TypeAlias = Callable[[Callable[[str, str], bool]], ServerTab
 
 
 class Undeterminable(NamedTuple):
-    """Why the schema that a table had cannot be determined."""
+    """Reason why the schema that a table had cannot be determined."""
 
     reason: str
 

@@ -1,4 +1,4 @@
-"""Which table a name stands for, statement after statement: identity, as Iceberg has it.
+"""Follow the identity of tables, as Iceberg has it: the table of each name after each statement.
 
 A table id begins where a table is created, or first seen, and ends where it is dropped; names are
 given and taken in between. Only captured tables are followed: what happens to a table under another
@@ -42,7 +42,7 @@ NO_TABLE = NoTable.DROPPED
 
 
 class TableLookup(NamedTuple):
-    """What was known before a range.
+    """Tables as they were before a range.
 
     Attributes:
         find: Returns the table of a name; `NO_TABLE` where the log took the name from the last
@@ -61,7 +61,7 @@ NOTHING_KNOWN = TableLookup(lambda _: None, lambda _: ())
 
 
 class EventOffset(NamedTuple):
-    """Where a statement, or a rows event, starts."""
+    """Start of a statement or of a rows event in the log."""
 
     file: str
     offset: int
@@ -110,7 +110,7 @@ class Tables:
 
     @property
     def names(self) -> dict[TableName, TableState | NoTable]:
-        """What the names stand for that were looked up."""
+        """The tables of the names that were looked up."""
         return {name: state for name, state in self._names.items() if state is not None}
 
     @property

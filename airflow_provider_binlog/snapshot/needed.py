@@ -1,4 +1,4 @@
-"""Which tables of a server need a snapshot, and whether one waits to be loaded.
+"""Find the tables that need a snapshot, and the snapshots that wait to be loaded.
 
 A table needs one if the lake lacks rows of it that the staged log does not have: if no merge has
 seen it and its creation is not staged, if it waits for a reload in the lake, or if its newest

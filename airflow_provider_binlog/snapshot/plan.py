@@ -101,7 +101,7 @@ class SnapshotPlan:
 
     @property
     def chunk_count(self) -> int:
-        """How many chunks there are."""
+        """Number of chunks."""
         return len(self.bounds) + 1
 
 

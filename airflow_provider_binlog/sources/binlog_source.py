@@ -93,20 +93,20 @@ def read_source(value: object) -> BinlogSource:
 
 
 Failover = Literal["refuse", "follow"]
-"""What to do if the checkpoint belongs to another server."""
+"""Handling of a checkpoint that belongs to another server."""
 
 BeforeImagesChoice = Literal["key_changes", "all"]
 ZeroDatesChoice = Literal["null", "fail", "text"]
 InvalidTextChoice = Literal["fail", "replace", "binary"]
 InitialLoad = Literal["snapshot", "changes_only", "fail"]
-"""What a merge does about a table that has rows from before what is staged of it."""
+"""Handling of a table that has rows from before what is staged of it."""
 OnTableErrorChoice = Literal["quarantine", "fail"]
 OnStale = Literal["warn", "fail"]
-"""What to do about lake tables that wait for a reload."""
+"""Handling of lake tables that wait for a reload."""
 SnapshotLock = Literal["none", "brief"]
 WhenNothingNew = Literal["wait", "skip"]
 Engine = Literal["worker", "spark"]
-"""What reads for a task: its own process, or the executors of Spark."""
+"""Reader of a task: its own process, or the executors of Spark."""
 LakeFormat = Literal["delta", "iceberg", "postgresql"]
 
 

@@ -1,4 +1,4 @@
-"""How far a position lags the end of a server's log, and how long the server keeps the log there.
+"""Lag of a position: how much is logged after it, and how long the server keeps it there.
 
 A server deletes a file of its log once the file was last written longer ago than its settings say;
 it checks that when it begins another file, or starts. The newest file is never deleted. MariaDB
@@ -58,7 +58,7 @@ class Lag:
 
     @property
     def seconds(self) -> float:
-        """How long the first statement after the position has waited; 0 if there is none."""
+        """Seconds that the first statement after the position has waited; 0 if there is none."""
         if self.waits_since is None:
             return 0.0
         # The clock of the server may be ahead.
@@ -66,7 +66,7 @@ class Lag:
 
     @property
     def head_room(self) -> timedelta | None:
-        """How long the server keeps the log at the position at least; None for ever.
+        """Seconds that the server keeps the log at the position at least; None for ever.
 
         It is negative where the server may delete it at any time.
         """

@@ -1,4 +1,4 @@
-"""How to reach a server: the checked fields of a connection, and the connections of one task.
+"""Connection settings of a server: checked fields, and the connections of one task.
 
 A proxy or a DNS name may lead to another server each time: positions of the one would be compared
 with the other's log, and rows of both be committed under one identity.

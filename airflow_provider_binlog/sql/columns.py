@@ -239,7 +239,7 @@ def _values(reader: Reader) -> tuple[str, ...] | None:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What information_schema, a manifest or a statement says of a column; None where it does not.
+    """A column by information_schema, a manifest or a statement; None where that does not say.
 
     Attributes:
         data_type: The type's name as `information_schema.COLUMNS.DATA_TYPE` has it.

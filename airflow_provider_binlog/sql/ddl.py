@@ -1,4 +1,4 @@
-"""What a logged statement does to which tables.
+"""Read DDL statements: which tables each changes, and how.
 
 Only statements that act on whole tables or databases matter here. One of such a type that cannot
 be read to its end is refused, since it may be about any table.
@@ -94,7 +94,7 @@ TableChange: TypeAlias = Altered | Created | Dropped | DroppedDatabase | Renamed
 
 @dataclass(frozen=True)
 class DdlStatement:
-    """What a statement does.
+    """A DDL statement and its changes.
 
     Attributes:
         type: Its verb and object: `ALTER TABLE`, `CREATE OR REPLACE TABLE`, `DROP DATABASE`.

@@ -22,7 +22,7 @@ from airflow_provider_binlog.sql.lexer import EMPTY_STRING_IS_NULL, Session, Wor
 
 
 class LiteralKind(Enum):
-    """What a literal is."""
+    """Type of a literal."""
 
     NULL = "null"
     NUMBER = "number"

@@ -34,7 +34,7 @@ from airflow_provider_binlog.sql.lexer import Reader, Session, Word, keyword
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """What a definition says.
+    """The definition of a column, as a statement writes it.
 
     Attributes:
         type: The column's type in full; its `charset` is None where it is not written. None where

@@ -15,7 +15,7 @@ from airflow_provider_binlog.errors import UnsupportedError
 from airflow_provider_binlog.position import Flavor
 
 STATEMENT_SHOWN = 200
-"""How much of a statement an error shows."""
+"""Characters of a statement that an error shows."""
 
 
 class Word(NamedTuple):
@@ -26,7 +26,7 @@ class Word(NamedTuple):
 
 
 class Dialect(NamedTuple):
-    """Where a word ends: a backslash escapes in string literals; `ansi`: `"` encloses names."""
+    """Rules of word ends: a backslash escapes in string literals; `ansi`: `"` encloses names."""
 
     flavor: Flavor
     escapes: bool = True
@@ -339,7 +339,7 @@ class Session:
 
     @property
     def dialect(self) -> Dialect:
-        """Where words end; without `sql_mode`, as by default."""
+        """The rules of word ends; without `sql_mode`, the defaults."""
         escapes = not self.has(NO_BACKSLASH_ESCAPES)
         return Dialect(self.flavor, escapes, ansi=bool(self.has(ANSI_QUOTES)))
 

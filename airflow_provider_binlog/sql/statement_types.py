@@ -1,4 +1,4 @@
-"""What a logged statement is to its transaction and to rows.
+"""Classify logged statements: their effect on the transaction and on rows.
 
 Only as many words are read as that takes. The content of version comments, `/*!80000 ... */`,
 counts: the server that logged them executed it.
@@ -20,7 +20,7 @@ from airflow_provider_binlog.sql.lexer import Session, keyword, scan
 
 
 class StatementType(Enum):
-    """What a statement is to its transaction."""
+    """Effect of a statement on its transaction."""
 
     BEGIN = "begin"
     COMMIT = "commit"

@@ -163,7 +163,7 @@ class _Columns:
 
 
 class _Form(NamedTuple):
-    """How a table is encoded, by its columns alone.
+    """Encoding of a table, by its columns alone.
 
     Attributes:
         repeating: Columns with a dictionary.

@@ -116,6 +116,7 @@ class TableMapColumn:
     @property
     def bits(self) -> int:
         """Width of a BIT."""
+        # Field_bit: the odd bits, which it stores beside the NULL bits, then its whole bytes.
         return self.metadata[0] + 8 * self.metadata[1]
 
 
@@ -197,6 +198,7 @@ def _parse_columns(
             code,
             meta,
             real_type(code, meta),
+            # The lowest bit of a byte first; in the optional metadata it is the highest.
             nullable=bool(nullable[index >> 3] >> (index & 7) & 1),
         )
         for index, (code, meta) in enumerate(zip(type_codes, metadata, strict=True))

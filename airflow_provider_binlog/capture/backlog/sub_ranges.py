@@ -58,7 +58,7 @@ _NUMBER_DIGITS = 6
 
 @dataclass(frozen=True)
 class NamedTable:
-    """What a name stands for; no state where no table has it any more."""
+    """The table of a name; no state where no table has the name any more."""
 
     database: str
     table: str
@@ -95,7 +95,7 @@ class ServerTable:
 
 @dataclass(frozen=True)
 class SubRange:
-    """Where a sub-range starts, and what it has from the log before it.
+    """Start of a sub-range, and the state that the log before it leaves.
 
     Attributes:
         start: The beginning of a binlog file; of the first one, the start of the range.
@@ -216,7 +216,7 @@ class BacklogPlan:
 
     @property
     def changes(self) -> tuple[LoggedChange, ...]:
-        """What the statements of the range did to schemas."""
+        """Changes of schemas by the statements of the range."""
         flavor = self.identity.flavor
         statements = (
             LoggedStatement(ddl.row, ddl.file, ddl.offset, ddl.query, flavor)

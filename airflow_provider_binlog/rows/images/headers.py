@@ -148,7 +148,7 @@ def _unknown_options(value: int, event: int) -> UnsupportedError:
 
 @dataclass(frozen=True)
 class Presence:
-    """What the images of some events hold of a route's columns.
+    """The columns of a route that the images of some events hold.
 
         | NULL bits: bit k is that of the k-th column which the image holds | values |
 
@@ -261,6 +261,7 @@ def _words(bits: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
 
 
 _POST_HEADER = 19 + 6 + 2
+# A table has at most 4,096 columns: their length-encoded number takes one byte or three.
 _TWO_BYTE_WIDTH = 0xFC
 _ONE_BYTE_WIDTH_MAX = 0xFA
 
@@ -304,7 +305,7 @@ class RowsHeaders:
 
     @property
     def paired(self) -> npt.NDArray[np.bool_]:
-        """Which events hold images in pairs: the updates."""
+        """Whether each event holds images in pairs: the updates."""
         paired: npt.NDArray[np.bool_] = self.changes[:, 0] == UPDATE_PREIMAGE
         return paired
 

@@ -132,7 +132,7 @@ WORD_BYTES = 8
 
 @dataclass(frozen=True)
 class Images:
-    """Where the parts of some row images are, one entry per image, in log order.
+    """Offsets of the parts of some row images, one entry per image, in log order.
 
     Attributes:
         route: How they were walked.
@@ -158,7 +158,7 @@ class Images:
     options: Int64Array | None = None
 
     def __len__(self) -> int:
-        """How many images there are."""
+        """Number of images."""
         return len(self.begin)
 
     def select(self, chosen: Rows) -> Images:

@@ -168,7 +168,7 @@ class RowImages:
             self._held = bits_of(self._sets.sets, width)[:, list(self._columns)]
             refuse_unlogged(layout, headers, self._sets)
             columns = enumerate(layout.columns)
-            self._json = [c for c, each in columns if each.logged.real_type == ColumnType.JSON]
+            self._json = [c for c, column in columns if column.logged.real_type == ColumnType.JSON]
             if len(self._columns) < width:
                 route = compile_route([layout.route.plans[column] for column in self._columns])
             if headers.partial is not None or not self._held.all() or headers.nothing.any():

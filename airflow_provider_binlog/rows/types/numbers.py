@@ -112,6 +112,7 @@ def _boolean(values: Values) -> Array:
 
 
 def _bits(values: Values, *, size: int) -> Array:
+    # The bytes as they are: they are big-endian in the log, as in what SELECT returns.
     words = values.read("<u8")
     data = words.view(np.uint8).reshape(-1, 8)[:, :size]
     return Bytes.of_rows(data).array(pa.binary(), values.null)
@@ -210,7 +211,9 @@ PRECISION_MAX = 65
 SCALE_MAX = 30
 
 _GROUP_DIGITS = 9
+# By the digits of a group: `dig2bytes` of strings/decimal.cc.
 _GROUP_BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
+# Any 19 digits are less than 2**64, not all 20.
 _WORD_BYTES, _WORD_DIGITS = 8, 19
 _UNSIGNED = np.uint64((1 << 63) - 1)
 _SIGN, _ONE = np.uint64(63), np.uint64(1)
@@ -278,7 +281,7 @@ class _Words:
         self._not_null: UInt64Array | None = None
         self._first: UInt64Array = values.read(">u8")
         if values.null is not None:
-            # NULL is read as 0.
+            # NULL is read as 0: of whatever bytes are there the sign would look negative.
             self._not_null = np.subtract(values.null, 1, dtype=np.int64).view(np.uint64)
             self._first &= self._not_null
             self._first |= values.null.astype(np.uint64) << _SIGN
@@ -341,14 +344,17 @@ def _decimals(values: Values, *, parts: tuple[Group, ...], data_type: pa.DataTyp
         low, high = _multiply_add(low, high, 10**digits_more, total)
     flip, halves = words.flip, np.empty((len(values), 2), dtype=np.uint64)
     if flip is not None:
+        # Two's complement of the negative ones: -x is (x ^ -1) - -1.
         low ^= flip
         low -= flip
     halves[:, 0] = low
     if high is None and digits < _WORD_DIGITS:
+        # It has a bit for the sign, which the upper half repeats.
         np.right_shift(low.view(np.int64), 63, out=halves[:, 1].view(np.int64))
     elif flip is None:
         halves[:, 1] = 0 if high is None else high
     else:
+        # To add 1 to the inverted lower half overflows where that is all ones: where -low is 0.
         carry = (low == 0) & (flip != 0)
         np.add(flip if high is None else high ^ flip, carry, out=halves[:, 1])
     return array_of(data_type, halves, values.null)

@@ -62,7 +62,7 @@ _T = ColumnType
 
 
 class Reading(NamedTuple):
-    """What decides how a column is read besides its type: see `compile_layout`."""
+    """Options of reading columns, besides their types: see `compile_layout`."""
 
     policies: Policies
     allow_missing_metadata: bool = False
@@ -87,7 +87,7 @@ def _itself(name: str, _column: TableMapColumn) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TypeReaders:
-    """How the columns of a type are read and printed.
+    """Readers and printer of the columns of a type.
 
     Attributes:
         image: Returns the plan by which values of row images are read; it has their Arrow type.

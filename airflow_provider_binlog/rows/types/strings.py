@@ -44,8 +44,8 @@ from airflow_provider_binlog.rows.values import (
 UTF8 = frozenset({"utf8", "utf8mb3", "utf8mb4"})
 
 STRING_OR_BINARY = pa.dense_union([pa.field("text", pa.string()), pa.field("bytes", pa.binary())])
-"""What a column holds of which the log does not say whether it is text: each value is a string if
-it is UTF-8, else bytes."""
+"""Type of a column of which the log does not say whether it is text: each value is a string if it
+is UTF-8, else bytes."""
 
 _UNITS = {"ucs2": ">u2", "utf16": ">u2", "utf16le": "<u2", "utf32": ">u4"}
 

@@ -1,4 +1,4 @@
-"""What a merge job is given and what it gives back, without PySpark, because Airflow reads it too.
+"""Options and report of a merge job, without PySpark, because Airflow reads them too.
 
 Its options as arguments, the zip of what it imports, and its report as one line of JSON.
 """
@@ -27,7 +27,7 @@ from airflow_provider_binlog.table_options import TableRules
 
 @dataclass(frozen=True)
 class MergeOptions:
-    """What to merge, and where to; each as the help of its argument says."""
+    """Options of a merge; see the help of the arguments."""
 
     staging: str
     source: str
@@ -334,17 +334,17 @@ class TableReport:
 
     @property
     def reason(self) -> str:
-        """Why the table is not merged, or what it lacks."""
+        """The reason why the table is not merged, or what it lacks."""
         return self.lacks if self.hold is None else self.hold.reason
 
     @property
     def suspect(self) -> str:
-        """Why rows of a live table may differ from its source's; empty if they do not."""
+        """The reason why rows of a live table may differ from its source's; empty if none."""
         return "" if self.foreign_write is None or self.hold else str(self.foreign_write)
 
     @property
     def position(self) -> str:
-        """Where in the log that happened; empty if nowhere in particular."""
+        """Position in the log of the reason; empty if it has none."""
         return "" if self.hold is None else self.hold.position
 
     def to_json(self) -> dict[str, Any]:
@@ -396,17 +396,17 @@ class Report:
     @property
     def failed(self) -> bool:
         """Whether anything failed."""
-        return self.error is not None or any(each.error is not None for each in self.tables)
+        return self.error is not None or any(table.error is not None for table in self.tables)
 
     @property
     def held(self) -> list[TableReport]:
         """Return the tables that are left alone until they are reloaded."""
-        return [each for each in self.tables if each.error is None and each.hold is not None]
+        return [table for table in self.tables if table.error is None and table.hold is not None]
 
     @property
     def may_pass(self) -> bool:
         """Whether every failure may pass by itself."""
-        failures = [each.retryable for each in self.tables if each.error is not None]
+        failures = [table.retryable for table in self.tables if table.error is not None]
         if self.error is not None:
             failures.append(self.retryable)
         return all(failures)

@@ -121,7 +121,7 @@ _PARTITION_BYTES = 32 << 20
 _PARTITIONS_MAX = 1000
 
 FILTER_KEYS_MAX = 8 << 20
-"""How many keys a Bloom filter may have: Spark allows it eight bits for each of so many."""
+"""The most keys that a Bloom filter may have: Spark allows it eight bits for each of so many."""
 
 # Two of a hundred keys that it does not have pass it.
 _BITS_PER_KEY = 8

@@ -45,7 +45,7 @@ REMOVED = "a manifest that it needs is not staged any more"
 """What the reason of such a hold begins with. It is no reason once the manifest is back."""
 
 TO_ADOPT = "it is to be adopted, and a snapshot has to replace its rows: take one of its table"
-"""Why a table is held whose lake table someone else made, and that has no snapshot yet."""
+"""Reason of the hold of a table whose lake table someone else made, without a snapshot yet."""
 
 
 class StagedLog:
@@ -170,7 +170,7 @@ class LakeTable(TableReport):
 
     @property
     def applied(self) -> Mark:
-        """How much of the log the lake table contains; nothing if there is none."""
+        """The end of the log that the lake table contains; `NOTHING` if there is none."""
         return self.state.applied if self.state is not None else NOTHING
 
     @property
@@ -180,7 +180,7 @@ class LakeTable(TableReport):
 
     @property
     def segment(self) -> Segment | None:
-        """What is to be committed; None if nothing."""
+        """The segment to commit; None if there is none."""
         return None if self.plan is None else self.plan.segment
 
     @property

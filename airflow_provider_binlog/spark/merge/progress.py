@@ -1,4 +1,4 @@
-"""What is known at the start of a merge: the progress of its lake, what is staged, and who merges.
+"""The start of a merge: the progress of its lake, what is staged, and other running merges.
 
 Every merge publishes the progress in a record of its own beside the manifests, which is never
 rewritten: readers take the versions in it as one state of the source, the next merge continues from
@@ -121,8 +121,8 @@ class Progress:
         """
         return sorted(
             name
-            for name, each in self.tables.items()
-            if (each.pending or each.foreign_write is not None) and chosen(name)
+            for name, table in self.tables.items()
+            if (table.pending or table.foreign_write is not None) and chosen(name)
         )
 
     def is_merged(self, through: int, chosen: Callable[[TableName], bool]) -> bool:
@@ -131,7 +131,7 @@ class Progress:
         Tables that wait for a reload do not count.
         """
         tables = (self.tables[name] for name in self.pending(chosen))
-        waits = any(each.pending and each.hold is None for each in tables)
+        waits = any(table.pending and table.hold is None for table in tables)
         return through <= self.through and not waits
 
     @property
@@ -141,20 +141,20 @@ class Progress:
 
     @property
     def stop(self) -> Position | None:
-        """Where the last manifest that was read stops; None at first."""
+        """Stop of the last manifest that was read; None at first."""
         return None if self.end is None else self.end.stop
 
     @property
     def versions(self) -> dict[TableName, int]:
         """Return, by live table, which version has the log up to here, and nothing else."""
         return {
-            name: each.version
-            for name, each in sorted(self.tables.items())
-            if each.version is not None
-            and each.hold is None
-            and not each.pending
-            and each.foreign_write is None
-            and each.mark.sequence <= self.through
+            name: table.version
+            for name, table in sorted(self.tables.items())
+            if table.version is not None
+            and table.hold is None
+            and not table.pending
+            and table.foreign_write is None
+            and table.mark.sequence <= self.through
         }
 
     def check_follows(self, manifest: Manifest) -> None:
@@ -182,7 +182,7 @@ class Progress:
         newer, older = (self, stored) if self.through > stored.through else (stored, self)
         tables = dict(newer.tables)
         for name in newer.tables.keys() | older.tables.keys():
-            one, two = (each.tables.get(name, TableProgress()) for each in (newer, older))
+            one, two = (progress.tables.get(name, TableProgress()) for progress in (newer, older))
             if one != two and (name in merged or newer is self):
                 first = min(one.first or newer.through + 1, two.first or older.through + 1)
                 tables[name] = replace(

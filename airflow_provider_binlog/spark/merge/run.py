@@ -255,7 +255,9 @@ def read_needed_log(run: MergeRun, tables: Sequence[LakeTable]) -> TableLog:
     log = staged.since(min((table.first_needed for table in active), default=through + 1))
     if not log.manifests:
         return log
-    replaced = [find_replacement(each.name, log, each.first_needed, each.state) for each in active]
+    replaced = [
+        find_replacement(table.name, log, table.first_needed, table.state) for table in active
+    ]
     try:
         return staged.since(min([log.first, *(number for number in replaced if number)]))
     except ManifestError:

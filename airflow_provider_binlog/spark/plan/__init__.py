@@ -1,1 +1,1 @@
-"""What a merge has to do, decided from manifests before Spark reads a row."""
+"""Plans of a merge, made from manifests before Spark reads a row."""

@@ -1,4 +1,4 @@
-"""How a lake table has to change before rows in another schema are merged into it: by field ids."""
+"""Changes of a lake table's columns, by field ids, before rows in another schema are merged."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from airflow_provider_binlog.spark.staged.types import (
 
 @dataclass(frozen=True)
 class Evolution:
-    """How a lake table has to change, in this order.
+    """Changes of a lake table's columns, in this order.
 
     Attributes:
         renamed: Columns to rename, and their new names.

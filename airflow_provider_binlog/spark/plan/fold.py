@@ -50,7 +50,7 @@ class TableRange:
 
     @property
     def applied(self) -> Mark:
-        """How much of the log the lake table contains that counts."""
+        """The end of the log that the lake table contains, as far as that counts."""
         return NOTHING if self.state is None or self.reloads else self.state.applied
 
     @property

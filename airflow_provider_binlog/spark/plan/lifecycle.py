@@ -1,4 +1,4 @@
-"""Which table a name stands for after a range, and from where on its rows are read.
+"""Find the table that a name stands for after a range, and the first manifest of its rows.
 
 As gh-ost ends: `RENAME TABLE orders TO _orders_del, _orders_gho TO orders`. A table that was loaded
 from a snapshot is the one that its name stood for at the applied mark.

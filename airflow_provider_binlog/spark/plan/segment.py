@@ -98,7 +98,7 @@ class Segment:
 
     @property
     def growth(self) -> int:
-        """How many rows more the table has after the changes; an update changes nothing of it."""
+        """Growth of the table by the changes, in rows; an update changes nothing of it."""
         changes = self.changes
         return changes.get(ChangeType.INSERT.value, 0) - changes.get(ChangeType.DELETE.value, 0)
 

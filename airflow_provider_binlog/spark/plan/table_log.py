@@ -45,7 +45,7 @@ class LogAction:
 
     @property
     def position(self) -> str:
-        """Where the statement starts, for messages."""
+        """Start of the statement, for messages."""
         return f"{self.statement.file}:{self.statement.offset}"
 
 
@@ -81,7 +81,7 @@ class Stop:
 
     @property
     def explanation(self) -> str:
-        """What it is, and what to do, for people."""
+        """The reason and its repair, for people."""
         ran = f" ({self.statement})" if self.statement else ""
         repair = ": reload the table" if ends_by_reload(self.reason) else ""
         return f"{self.reason}{ran}{repair}"
@@ -259,7 +259,7 @@ def _names_of(action: Action) -> list[tuple[TableName, TableId | None]]:
 
 
 class Globs(NamedTuple):
-    """Which tables manifests were captured with, from manifest `since` on."""
+    """Globs of the tables that manifests were captured with, from manifest `since` on."""
 
     since: int
     include: tuple[str, ...]

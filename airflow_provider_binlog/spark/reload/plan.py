@@ -50,7 +50,7 @@ _SCHEMA = 0
 _SHOWN = 3
 
 OVERTAKEN = "its table was dropped or renamed after it"
-"""Why a snapshot is not loaded whose table has its name no more."""
+"""Reason why a snapshot is not loaded whose table does not have its name any more."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ def _replay(reload: Reload, log: TableLog) -> tuple[list[Manifest], TableLog, Ta
     manifests = [manifest for manifest in log.manifests if manifest.sequence >= reload.first]
     manifests = manifests[:1] if snapshot.adopts else manifests
     tables = log.tables(snapshot.name)
-    replayed = TableLog([_without_before(each, snapshot, tables) for each in manifests])
+    replayed = TableLog([_without_before(manifest, snapshot, tables) for manifest in manifests])
     return manifests, replayed, find_table(snapshot.name, replayed, first=reload.first)
 
 
@@ -273,7 +273,7 @@ def _with_ids(schema: Schema, ids: dict[str, int]) -> Schema:
 
 
 class Order(Enum):
-    """Where a DDL statement is, in relation to a snapshot."""
+    """Order of a DDL statement and a snapshot."""
 
     BEFORE = "before"
     WITHIN = "within"
@@ -369,7 +369,9 @@ def find_reload(table: LakeTable, staged: StagedLog, snapshots: Snapshots) -> No
     snapshot = snapshots.read(id_)
     last = next(staged.newest_first(), None)
     if last is not None and not is_comparable(snapshot, last):
-        own = (each for each in staged.newest_first() if each.identity == snapshot.identity)
+        own = (
+            manifest for manifest in staged.newest_first() if manifest.identity == snapshot.identity
+        )
         last = next(own, None)
         if last is None or not is_reached(snapshot, last):
             table.refuse(

@@ -148,7 +148,7 @@ snapshot that it holds at: after a restore it says nothing."""
 
 @dataclass(frozen=True)
 class Hold:
-    """Why a table is not merged now; in its place None says that the table is merged.
+    """State of a table that is not merged now, and the reason; None in its place: it is merged.
 
     Attributes:
         state: `loading` or `stale`; see the module.
@@ -173,7 +173,7 @@ CHANGES_ONLY = (
     "it began with the changes that are staged (initial_load='changes_only'): it lacks the rows "
     "that did not change since"
 )
-"""What a live table lacks, if its author chose that."""
+"""Rows that a live table lacks, if its author chose that."""
 
 
 def live_property(lacks: str = "") -> dict[str, str]:
@@ -204,7 +204,7 @@ def read_hold(properties: Mapping[str, str], mark: Mark, snapshot: str = "") -> 
 
 @dataclass(frozen=True)
 class Barrier:
-    """Why a lake table cannot follow a change of its columns, and whether an action may be that."""
+    """Reason why a lake table cannot follow a change of its columns, and which actions are it."""
 
     reason: str
     concerns: Callable[[Action], bool]
@@ -248,7 +248,7 @@ class TargetState:
 
     @property
     def applied(self) -> Mark:
-        """How much of the log it contains."""
+        """The end of the log that it contains."""
         return self.contents.mark
 
     @property
@@ -259,7 +259,7 @@ class TargetState:
 
     @property
     def hold(self) -> Hold | None:
-        """Why it is not merged; None if it is."""
+        """Its hold; None if it is merged."""
         if self.unknown is not None:
             return Hold("loading", self.unknown)
         return read_hold(self.properties, self.applied, self.loaded)
@@ -325,9 +325,11 @@ class TargetState:
         return read_fields(self.properties.get(FIELDS, "{}")) if same else {}
 
 
-def read_contents(found: Contents | str) -> tuple[Contents, str | None]:
+def read_contents(contents: Contents | str) -> tuple[Contents, str | None]:
     """Return what a table contains, and why that is unknown."""
-    return (found, None) if isinstance(found, Contents) else (Contents(NOTHING), found)
+    if isinstance(contents, Contents):
+        return contents, None
+    return Contents(NOTHING), contents
 
 
 def rows_of_another(source: str) -> str:

@@ -1,4 +1,4 @@
-"""Which files of a folder are binlogs, and their order, by their names."""
+"""Find the binlogs of a folder, and their order, by their names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from airflow_provider_binlog.errors import ConfigurationError
 from airflow_provider_binlog.position import split_file_name
 
 COMPRESSED_SUFFIXES = (".zst", ".zstd", ".gz")
-"""What the names of compressed copies end in; of two copies of one file the first is read."""
+"""Suffixes of compressed copies; of two copies of one file the first is read."""
 
 _PREFERENCE = ("", *COMPRESSED_SUFFIXES)
 _NAME = re.compile(r"(?P<log>.+)\.(?P<number>\d+)(?P<suffix>\.[^.]+)?", re.ASCII | re.DOTALL)

@@ -29,7 +29,7 @@ Connect: TypeAlias = "Callable[[], Connection]"
 LOG_IS_OFF = "the server writes no binary log: put log_bin=binlog under [mysqld] and restart it"
 
 LOGIN_BYTES_MAX = 1 << 18
-"""What a server may send before a connection is logged in: a greeting, a key, a refusal."""
+"""The most that a server sends before a connection is logged in: a greeting, a key, a refusal."""
 
 ANSWER_BYTES_MAX = 1 << 29
 """The largest answer to a statement; each packet of it counts `_PACKET_COST_BYTES` more."""

@@ -64,7 +64,7 @@ class RowBlock:
     stop: npt.NDArray[np.int64]
 
     def __len__(self) -> int:
-        """How many rows there are."""
+        """Number of rows."""
         return len(self.start)
 
 

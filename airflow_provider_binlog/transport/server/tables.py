@@ -25,7 +25,7 @@ from airflow_provider_binlog.transport.server.queries import server_version
 
 
 class ColumnOrder(NamedTuple):
-    """How one column of a key orders rows.
+    """Order of rows by one column of a key.
 
     Attributes:
         collation: None where the type has none.
@@ -57,7 +57,7 @@ def read_order(
 
 
 _ROW_BYTES = 100
-"""Where the server has no estimate."""
+"""Size of a row where the server has no estimate."""
 
 
 def row_bytes(connection: Connection, name: TableName) -> int:

@@ -38,7 +38,7 @@ SEND_ANNOTATE_ROWS = 0x0002
 """Dump flag of MariaDB: ANNOTATE_ROWS is sent as well. Without it offsets cannot be counted."""
 
 _NET_WRITE_TIMEOUT_SECONDS = 3600
-"""How long the server waits for a reader that does not read."""
+"""Seconds that the server waits for a reader that does not read."""
 
 _COM_BINLOG_DUMP = 0x12
 _COM_REGISTER_SLAVE = 0x15
@@ -146,7 +146,7 @@ _OF_FILES = frozenset(
         *(EventType.HEARTBEAT, EventType.HEARTBEAT_V2),
     }
 )
-"""What a server logs, or sends, without a client's statement."""
+"""Events that a server logs, or sends, without a client's statement."""
 
 
 def next_event_time(

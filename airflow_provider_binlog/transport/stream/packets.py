@@ -227,6 +227,7 @@ def _may_end_with_reply(data: memoryview) -> bool:
 
     Never False for one that is whole. True inside an event costs no more than a short block.
     """
+    # EOF: | 5 0 0 | sequence number | 0xfe | 2 warnings | 2 status |
     eof = bytes(data[-_PACKET_HEADER_SIZE - _EOF_SIZE :])
     if eof[:3] == b"\x05\0\0" and eof[_PACKET_HEADER_SIZE:][:1] == b"\xfe":
         return True

@@ -51,14 +51,14 @@ _CELL_MAX = 40
 
 _QUOTE, _BACKSLASH, _MINUS = b'"\\-'
 _LITERALS = np.array(LITERALS)
-_LITERAL_SIZES = np.array([len(each) for each in LITERALS])
+_LITERAL_SIZES = np.array([len(literal) for literal in LITERALS])
 
 _GROUP = 10_000
 _GROUP_DIGITS = 4
 _DIGITS = np.array([b"%04d" % number for number in range(_GROUP)]).view("<u4")
 """By numbers of four digits: those digits."""
 _FRACTIONS = np.array([b".%04d" % number for number in range(_GROUP)])
-_FRACTION_SIZES = np.array([max(2, len(each.rstrip(b"0"))) for each in _FRACTIONS.tolist()])
+_FRACTION_SIZES = np.array([max(2, len(digits.rstrip(b"0"))) for digits in _FRACTIONS.tolist()])
 _FRACTION_MAX = 1e11
 """Of doubles below it, four digits after the decimal point are among the fifteen that are exact."""
 

@@ -335,7 +335,7 @@ def escaped(strings: Array) -> Array:
 
 
 NEXT_ELEMENT, FIRST_ELEMENT = 0, 1
-"""What stands before an element of an array is a text like that of a key."""
+"""Numbers of the texts before elements of arrays, which are kept like those of keys."""
 
 
 class Keys:

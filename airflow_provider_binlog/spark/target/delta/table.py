@@ -115,8 +115,9 @@ class DeltaLake:
         fence = self._find_fence(totals)
         version = int(snapshot.version())
         read = partial(read_commit, session, snapshot)
-        found = find_contents(read, version, source=self._source, transaction=fence)
-        contents, unknown = read_contents(found)
+        contents, unknown = read_contents(
+            find_contents(read, version, source=self._source, transaction=fence)
+        )
         columns = {field.name: field.dataType.simpleString() for field in schema}
         properties = metadata.get("configuration", {}) | supported_features(protocol)
         state = TargetState(

@@ -144,8 +144,9 @@ class IcebergLake:
         snapshot = table.current
         current = None if snapshot is None else snapshot.id
         summary = {} if snapshot is None else snapshot.summary
-        found = find_contents(current, table.find_snapshot, properties, source=self._source)
-        contents, unknown = read_contents(found)
+        contents, unknown = read_contents(
+            find_contents(current, table.find_snapshot, properties, source=self._source)
+        )
         columns = table.columns
         return TargetState(
             columns=columns,
