@@ -172,10 +172,10 @@ def test_the_end_of_a_snapshot_is_before_what_waits_for_it(
     fill(database, rows=2)
     ends: list[Position] = []
 
-    def read_rows(read: Any, *arguments: Any) -> None:
+    def read_rows(*arguments: Any) -> Iterator[int]:
         ends.append(end_of(database.server))
         database.execute("INSERT INTO numbers VALUES (7, 7, 'later')")
-        _read_rows(read, *arguments)
+        yield from _read_rows(*arguments)
 
     monkeypatch.setattr(chunk, "_read_rows", read_rows)
     manifest = take(database, "numbers")

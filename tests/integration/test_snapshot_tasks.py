@@ -238,9 +238,7 @@ def test_a_table_is_adopted_at_a_position_with_the_schema_that_it_has(
     for number in range(2):
         database.execute(f"INSERT INTO keyless VALUES ({number})")
         assert main(words) == 0
-        printed = capsys.readouterr()
-        assert f"keyless: {number + 1} rows are staged as" in printed.out
-        assert f"1 of 1 chunks, {number + 1} rows" in printed.err
+        assert f"keyless: {number + 1} rows are staged as" in capsys.readouterr().out
 
     assert adopt("keyless", "now") == 1
     assert "the table has no key" in capsys.readouterr().err

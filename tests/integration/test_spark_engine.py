@@ -197,7 +197,7 @@ def read_snapshot(store: ObjectStore, taken: dict[str, Any]) -> Any:
     manifest = SnapshotManifest.decode(store.read(taken["manifest"].partition("/staging/")[2]))
     tables = [table.drop_columns([COMMIT_TS]) for table in read_parts(store, manifest.parts)]
     parts = tuple(
-        replace(part, path="", sha256="", bytes=0, first_commit=0, last_commit=0)
+        replace(part, path="part", sha256="", bytes=0, first_commit=0, last_commit=0)
         for part in manifest.parts
     )
     return replace(manifest, id="", parts=parts, created_at="", created_by=""), tables

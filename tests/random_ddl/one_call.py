@@ -85,11 +85,13 @@ class OneCall:
             WrongError: A table is neither equal nor named.
         """
         with self._surrounded(between), suppress(AirflowSkipException):
-            changes = self._task("changes").poke(self._context()).xcom_value
+            sensor = self._task("changes")
+            # Airflow renders the templates of both; no run has a conf here.
+            sensor.plan = {**sensor.plan, "reload": []}
+            changes = sensor.poke(self._context()).xcom_value
             self.runs += 1
             between("plan", "")
             plan = self._task("plan")
-            # Its template is rendered by Airflow.
             plan.reload = []
             planned = plan.execute(self._context())
             between("snapshot", "")
