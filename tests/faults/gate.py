@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 
 from tests.fixtures.proxy import Proxy
+from tests.services.iceberg_rest import RestCatalogServer
 from tests.services.servers import Server
 
 
@@ -16,7 +17,7 @@ class Gate(Proxy):
         acted: Whether it has.
     """
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server | RestCatalogServer) -> None:
         self._to = server.host, server.port
         self._after = 0
         self._act: Callable[[], object] | None = None

@@ -114,6 +114,15 @@ GROUPS: Mapping[str, Mapping[str, Row]] = {
         "airflow-killed": Row("Airflow killed within a run, and started again", RETRY),
         "backfill": Row("run of an old interval, run deleted", "as any run"),
     },
+    "Clusters and catalogs": {
+        "cluster": Row(
+            "a standalone cluster whose processes share nothing with the tasks but S3",
+            "the same rows",
+        ),
+        "catalogs": Row(
+            "Iceberg in a REST server and by JDBC, Delta in a Hive metastore", "the same rows"
+        ),
+    },
     "Spark": {
         "merge-killed": Row("driver killed before and after its commit", RETRY),
         "executor-killed": Row("executors killed while they run a task", "the same rows"),
@@ -121,6 +130,7 @@ GROUPS: Mapping[str, Mapping[str, Row]] = {
         "catalog-down": Row("catalog killed, or its connection cut", RETRY),
         "reload-killed": Row("reload killed before and after its commit", RETRY),
         "conflict": Row("two merges, or two reloads, at once", "one commits; retried"),
+        "compaction": Row("lake table compacted at the moment of a commit", f"merged, or {RETRY}"),
         "merge-zombie": Row("delayed merge of fewer manifests", "noticed by the next merge"),
         "lake-store": Row(
             "store of the lake and of what is staged fails, loses answers, denies access",

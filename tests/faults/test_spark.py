@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 
 from airflow_provider_binlog.spark.job.failures import explain
-from airflow_provider_binlog.spark.job.options import APPLICATION, build_py_files
-from airflow_provider_binlog.spark.job.session import delta_conf, iceberg_conf, join_confs
+from airflow_provider_binlog.spark.job.session import iceberg_conf
 from tests.faults.gate import Gate
+from tests.faults.spark_job import SparkJob
 from tests.fixtures.mysql import execute
 from tests.fixtures.spark import SparkEnvironment
+from tests.services.iceberg_rest import RestCatalogServer
 from tests.services.jars import spark_home
 from tests.services.servers import Server
 from tests.unit.spark.session import add_catalog, load_catalog_drivers, shared_session
@@ -33,8 +34,6 @@ pytestmark = [
     ),
 ]
 
-CATALOG = "service"
-
 
 @pytest.mark.fault("executor-killed", lakes="delta iceberg", stores="file")
 def test_executors_that_are_killed_while_they_run_a_task(
@@ -48,43 +47,19 @@ def test_executors_that_are_killed_while_they_run_a_task(
         table.insert(id=id_, note="one")
     source.commit()
     home = _home(tmp_path / "spark")
-    log = tmp_path / "job.log"
-    with log.open("wb") as output:
-        job = subprocess.Popen(
-            _submit(workplace, spark_environment, home, tmp_path),
-            cwd=tmp_path,
-            env=os.environ | spark_environment.variables | {"SPARK_HOME": str(home)},
-            stdout=output,
-            stderr=output,
-        )
+    job = SparkJob(workplace, spark_environment, tmp_path, "local-cluster[1,1,1024]", home)
+    process = job.start()
     killed: set[int] = set()
-    while job.poll() is None:
-        for executor in _executors(job.pid) - killed:
+    while process.poll() is None:
+        for executor in _executors(process.pid) - killed:
             if len(killed) < 2 and _runs(home, len(killed)):
                 os.kill(executor, signal.SIGKILL)
                 killed.add(executor)
         time.sleep(0.05)
 
-    assert job.returncode == 0, log.read_text()[-3000:]
+    assert process.returncode == 0, job.log.read_text()[-3000:]
     assert len(killed) == 2
     workplace.check(table)
-
-
-def _submit(
-    workplace: Workplace, environment: SparkEnvironment, home: Path, folder: Path
-) -> list[str]:
-    """Return the command that merges, on a cluster of one executor."""
-    format_conf = delta_conf()
-    if workplace.format == "iceberg":
-        warehouse = workplace.spark.conf.get(f"spark.sql.catalog.{workplace.catalog}.warehouse")
-        format_conf = iceberg_conf(workplace.catalog, str(warehouse))
-    command = [str(home / "bin" / "spark-submit"), "--master", "local-cluster[1,1,1024]"]
-    for name, value in join_confs(environment.conf, format_conf).items():
-        command += ["--conf", f"{name}={value}"]
-    command += ["--py-files", str(build_py_files(folder)), str(APPLICATION)]
-    options = workplace.options()
-    command += ["--staging", options.staging, "--source", options.source]
-    return [*command, "--format", options.format, "--lake", options.lake]
 
 
 def _home(folder: Path) -> Path:
@@ -116,44 +91,58 @@ def _executors(pid: int) -> set[int]:
     return found
 
 
-@pytest.fixture
-def catalog(run_folder: Path) -> Iterator[Server]:
-    """A server that keeps an Iceberg catalog."""
-    server = Server.create("mariadb118", run_folder / "catalog")
+Catalog: TypeAlias = Server | RestCatalogServer
+
+
+@pytest.fixture(params=["jdbc", "rest"])
+def catalog(request: pytest.FixtureRequest, run_folder: Path) -> Iterator[Catalog]:
+    """A server that keeps an Iceberg catalog: a database, or one of Iceberg's own protocol."""
+    server: Catalog = RestCatalogServer(run_folder / "rest-catalog")
+    if request.param == "jdbc":
+        server = Server.create("mariadb118", run_folder / "catalog")
     server.start()
-    execute(server, "CREATE DATABASE catalog CHARACTER SET ascii")
+    if isinstance(server, Server):
+        execute(server, "CREATE DATABASE catalog CHARACTER SET ascii")
     yield server
     server.stop()
 
 
 @pytest.fixture
-def gate(catalog: Server) -> Iterator[Gate]:
+def gate(catalog: Catalog) -> Iterator[Gate]:
     """The way to the catalog."""
     with closing(Gate(catalog)) as made:
         yield made
 
 
 @pytest.fixture
-def workplace(spark_environment: SparkEnvironment, gate: Gate, tmp_path: Path) -> Workplace:
+def workplace(
+    spark_environment: SparkEnvironment, catalog: Catalog, gate: Gate, tmp_path: Path
+) -> Workplace:
     """A lake whose catalog is a service."""
     spark = shared_session(spark_environment)
-    conf = iceberg_conf(CATALOG, f"file://{tmp_path}/warehouse")
-    prefix = f"spark.sql.catalog.{CATALOG}"
-    conf |= {
-        f"{prefix}.type": "jdbc",
-        f"{prefix}.uri": f"jdbc:mariadb://{gate.host}:{gate.port}/catalog?connectTimeout=2000",
-        f"{prefix}.jdbc.user": "root",
-        f"{prefix}.jdbc.schema-version": "V1",
-    }
-    add_catalog(spark, conf)
-    load_catalog_drivers(spark)
     made = local_workplace(spark, "iceberg", tmp_path)
-    made.catalog = CATALOG
+    address, kind = f"{gate.host}:{gate.port}", "jdbc" if isinstance(catalog, Server) else "rest"
+    made.catalog = f"by_{kind}"
+    conf = iceberg_conf(made.catalog, f"file://{tmp_path}/warehouse")
+    prefix = f"spark.sql.catalog.{made.catalog}"
+    conf[f"{prefix}.type"] = kind
+    if kind == "rest":
+        # The warehouse is the server's.
+        del conf[f"{prefix}.warehouse"]
+        conf[f"{prefix}.uri"] = f"http://{address}"
+    else:
+        load_catalog_drivers(spark)
+        conf |= {
+            f"{prefix}.uri": f"jdbc:mariadb://{address}/catalog?connectTimeout=2000",
+            f"{prefix}.jdbc.user": "root",
+            f"{prefix}.jdbc.schema-version": "V1",
+        }
+    add_catalog(spark, conf)
     return made
 
 
 @pytest.mark.fault("catalog-down", lakes="iceberg", stores="file")
-def test_a_catalog_that_is_down(workplace: Workplace, catalog: Server, gate: Gate) -> None:
+def test_a_catalog_that_is_down(workplace: Workplace, catalog: Catalog, gate: Gate) -> None:
     source = workplace.new_source()
     table = source.create(workplace.database, "t", {"id": INT, "note": TEXT}, ("id",))
     log = source.create(workplace.database, "log", {"note": TEXT})

@@ -68,6 +68,7 @@ def submit(
     return run
 
 
+@pytest.mark.fault("catalogs", servers="mysql97", lakes="delta", stores="file")
 def test_tables_of_a_hive_metastore(
     create_pipeline: Callable[..., Pipeline], submit: Callable[..., None], tmp_path: Path
 ) -> None:

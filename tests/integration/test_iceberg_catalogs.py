@@ -53,6 +53,7 @@ def pipeline(
     return made
 
 
+@pytest.mark.fault("catalogs", servers="mysql97", lakes="iceberg", stores="file")
 def test_what_the_merge_does_to_tables(pipeline: Pipeline) -> None:
     database = pipeline.database
     database.execute(

@@ -142,6 +142,7 @@ def set_password(database: Database, password: str) -> None:
 @pytest.mark.timeout(900)  # Its Spark job is a process of its own.
 @pytest.mark.parametrize("combination", COMBINATIONS[:1], ids="-".join, indirect=True)
 @pytest.mark.usefixtures("on_cluster")
+@pytest.mark.fault("cluster", servers="mariadb1011", lakes="iceberg", stores="s3")
 def test_an_old_database_and_another_run_without_changes(
     airflow: Airflow,
     database: Database,

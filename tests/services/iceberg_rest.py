@@ -23,13 +23,16 @@ class RestCatalogServer:
     """A server on loopback; its catalog and the tables lie in a folder, and outlive it.
 
     Attributes:
+        port: Chosen once; it stays over restarts.
         uri: Its address.
     """
 
+    host = "127.0.0.1"
+
     def __init__(self, folder: Path) -> None:
         self._folder = folder.absolute()
-        self._port = free_port()
-        self.uri = f"http://127.0.0.1:{self._port}"
+        self.port = free_port()
+        self.uri = f"http://{self.host}:{self.port}"
         self._process: Process | None = None
 
     def start(self) -> None:
@@ -42,8 +45,10 @@ class RestCatalogServer:
         jar = obtain(f"{_ARTIFACT.name}/{_ARTIFACT.version}", _make) / "server.jar"
         settings = {
             "CATALOG_CATALOG__IMPL": "org.apache.iceberg.jdbc.JdbcCatalog",
+            # SQLite refuses what a second connection writes at the same time.
+            "CATALOG_CLIENTS": "1",
             "CATALOG_JDBC_SCHEMA__VERSION": "V1",
-            "CATALOG_REST_PORT": str(self._port),
+            "CATALOG_REST_PORT": str(self.port),
             "CATALOG_URI": f"jdbc:sqlite:{self._folder}/catalog.db",
             "CATALOG_WAREHOUSE": f"file://{self._folder}/warehouse",
         }
@@ -65,7 +70,7 @@ class RestCatalogServer:
 
     def _answers(self) -> bool:
         try:
-            with closing(HTTPConnection("127.0.0.1", self._port, timeout=5)) as connection:
+            with closing(HTTPConnection(self.host, self.port, timeout=5)) as connection:
                 connection.request("GET", "/v1/config")
                 return connection.getresponse().status == HTTPStatus.OK
         except OSError:

@@ -27,7 +27,8 @@ _CONFLICT = re.compile(
 )
 _CONFLICT_TEXT = re.compile(
     r"Found conflicting (deleted )?files|DELTA_TABLE_ALREADY_EXISTS|TABLE_OR_VIEW_ALREADY_EXISTS"
-    r"|DELTA_CONCURRENT|Cannot commit .* stale|DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION"
+    r"|DELTA_CONCURRENT|Cannot commit(, missing data files| .* stale)"
+    r"|DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION"
 )
 _MISSING = re.compile(r"^java\.io\.FileNotFoundException$|FAILED_READ_FILE\.FILE_NOT_EXIST")
 _UNREACHABLE = re.compile(

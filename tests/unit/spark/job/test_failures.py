@@ -12,6 +12,7 @@ from airflow_provider_binlog.errors import (
     ConfigurationError,
     MergeError,
     StagingError,
+    TargetConflictError,
     UnknownMergeError,
 )
 from airflow_provider_binlog.spark.job.failures import explain
@@ -36,6 +37,14 @@ def test_a_session_without_the_settings_of_delta_is_named() -> None:
 
     assert isinstance(error, ConfigurationError)
     assert "conf=delta_conf()" in str(error)
+
+
+def test_files_that_somebody_compacted_meanwhile_are_a_conflict() -> None:
+    text = "Cannot commit, missing data files: [file:/lake/shop/orders/data/0.parquet]"
+    error = explain(raised_for("org.apache.iceberg.exceptions.ValidationException", text))
+
+    assert type(error) is TargetConflictError
+    assert error.retryable
 
 
 @pytest.mark.parametrize(
