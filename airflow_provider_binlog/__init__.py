@@ -16,6 +16,7 @@ __all__ = [
     "BinlogCheckpointOperator",
     "BinlogCommitOperator",
     "BinlogExtractOperator",
+    "BinlogFollowOperator",
     "BinlogHook",
     "BinlogMergeOperator",
     "BinlogNotLiveNotifier",
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
         BinlogCheckpointOperator,
         BinlogExtractOperator,
     )
+    from airflow_provider_binlog.operators.follow import BinlogFollowOperator
     from airflow_provider_binlog.operators.merge import BinlogMergeOperator, merge_arguments
     from airflow_provider_binlog.operators.snapshot import (
         BinlogSnapshotOperator,
@@ -79,6 +81,7 @@ _MODULES = {
     "BinlogCheckpointOperator": "operators.extract",
     "BinlogCommitOperator": "operators.backlog",
     "BinlogExtractOperator": "operators.extract",
+    "BinlogFollowOperator": "operators.follow",
     "BinlogHook": "hooks.binlog",
     "BinlogMergeOperator": "operators.merge",
     "BinlogNotLiveNotifier": "notifications.tables",

@@ -33,6 +33,7 @@ def get_provider_info() -> dict[str, object]:
         "operators": _modules(
             "airflow_provider_binlog.operators.backlog",
             "airflow_provider_binlog.operators.extract",
+            "airflow_provider_binlog.operators.follow",
             "airflow_provider_binlog.operators.merge",
             "airflow_provider_binlog.operators.snapshot",
             "airflow_provider_binlog.operators.tables_live",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+from datetime import timedelta
 from typing import Any
 
 from airflow_provider_binlog import BinlogSource, binlog_to_lake_dag
@@ -22,6 +23,8 @@ SPARK = json.loads(os.environ.get("BINLOG_SHOP_SPARK", "{}"))
 """More arguments of the SparkSubmitOperator: conf, packages, jars, driver_memory, ..."""
 SNAPSHOT = json.loads(os.environ.get("BINLOG_SHOP_SNAPSHOT", "{}"))
 """More arguments of the BinlogSnapshotOperator: chunk_bytes, pool, ..."""
+FOLLOW = float(os.environ.get("BINLOG_SHOP_FOLLOW", "0"))
+"""For how many seconds a run follows the log."""
 
 dag = binlog_to_lake_dag(
     "binlog_shop",
@@ -33,4 +36,5 @@ dag = binlog_to_lake_dag(
     lake=LAKE,
     snapshot=SNAPSHOT,
     merge=SPARK,
+    follow=timedelta(seconds=FOLLOW) if FOLLOW else None,
 )

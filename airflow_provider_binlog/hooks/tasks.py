@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Asset, AssetAlias, BaseOperator, Context, Variable, conf, timezone
@@ -30,6 +31,18 @@ def name_run(context: Context) -> str:
 def now() -> str:
     """Return the time, ISO 8601 in UTC."""
     return timezone.utcnow().isoformat(timespec="seconds")
+
+
+def seconds_to_follow(context: Context, follow: timedelta | None) -> float:
+    """Return how long a task follows what grows: a retry for the rest, since its run started."""
+    if follow is None:
+        return 0.0
+    if follow <= timedelta():
+        raise errors.ConfigurationError("follow is a positive timedelta", given=follow)
+    if context["ti"].try_number <= 1 or context["dag_run"].start_date is None:
+        return follow.total_seconds()
+    left = follow - (timezone.utcnow() - context["dag_run"].start_date)
+    return max(0.0, left.total_seconds())
 
 
 def max_map_length() -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
@@ -154,6 +155,13 @@ def read_number(value: object, name: str) -> Any:
     if value is None or (type(value) in (int, float) and value > 0):  # type: ignore[operator]
         return value
     raise ConfigurationError("a limit is a positive number, or None for none", **{name: value})
+
+
+def read_seconds(value: object, name: str) -> float:
+    """Return the seconds of a positive timedelta."""
+    if isinstance(value, timedelta) and value > timedelta():
+        return value.total_seconds()
+    raise ConfigurationError("a time is a positive timedelta", **{name: value})
 
 
 def server_settings(source: BinlogSource) -> ConnectionSettings:

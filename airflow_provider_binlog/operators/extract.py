@@ -73,10 +73,11 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.capture.log_range import ExtractRequest
 
 
-def open_log(source: BinlogSource, *, draws_server_id: bool = False) -> Log:
+def open_log(source: BinlogSource, *, draws_server_id: bool = False, follows: bool = False) -> Log:
     """Return a source's log; close it.
 
-    With `draws_server_id`, others read it at the same time: the connection's id is not used.
+    With `draws_server_id`, others read it at the same time: the connection's id is not used. One
+    that `follows` reads consecutive ranges over one connection.
     """
     from airflow_provider_binlog.sources.file_log import FileLog
     from airflow_provider_binlog.sources.server_log import ServerLog
@@ -85,7 +86,7 @@ def open_log(source: BinlogSource, *, draws_server_id: bool = False) -> Log:
         settings = BinlogHook(source.conn_id).settings
         if draws_server_id:
             settings = replace(settings, server_id=None)
-        return ServerLog(settings, failover=source.failover)
+        return ServerLog(settings, failover=source.failover, follows=follows)
     return FileLog(find_files(source.files, reach))
 
 
@@ -123,9 +124,10 @@ class RangeOperator(RendersObjects, BaseOperator):
         self.limits = limits
 
     @contextmanager
-    def opened(self, source: BinlogSource) -> Iterator[Log]:
-        """Open the source's log, and check its server's settings."""
-        with naming_repairs(source, self.staging_path), closing(open_log(source)) as log:
+    def opened(self, source: BinlogSource, *, follows: bool = False) -> Iterator[Log]:
+        """Open the source's log, and check its server's settings; see `open_log`."""
+        opened = open_log(source, follows=follows)
+        with naming_repairs(source, self.staging_path), closing(opened) as log:
             log.check()
             self.log.info("%s: %s", source.name, log.describe())
             yield log
@@ -175,6 +177,26 @@ def report_staged(
     logger: Any, extracted: Extracted, checkpoint: Checkpoint, name: str, staging_path: str
 ) -> dict[str, Any]:
     """Return what is staged after a checkpoint, one manifest at least, and log its warnings."""
+    staged = count_staged(extracted, checkpoint, name, staging_path)
+    logger.info("%s: staged up to %s: %s", name, extracted.stop, describe_counts(staged))
+    for line in describe_staged(extracted.manifests):
+        logger.warning("%s: %s", name, line)
+    if prepared := extracted.manifests[-1].prepared:
+        logger.warning(
+            "%s: %d prepared XA transactions are in doubt: until they are committed or rolled "
+            "back, the server must keep its log from %s on",
+            name,
+            len(prepared),
+            prepared[0].file,
+        )
+    warn_of_quarantines(logger, name, staged["quarantined"])
+    return staged
+
+
+def count_staged(
+    extracted: Extracted, checkpoint: Checkpoint, name: str, staging_path: str
+) -> dict[str, Any]:
+    """Return what is staged after a checkpoint, one manifest at least, in numbers and names."""
     manifests = extracted.manifests
     folder = f"{staging_path.rstrip('/')}/{manifest_folder(name)}"
     changes: Counter[str] = Counter()
@@ -187,29 +209,6 @@ def report_staged(
         for staged in manifest.tables:
             changes.update(staged.changes)
             tables[f"{staged.database}.{staged.table}"] += staged.rows
-    counts = [f"{count:,} {kind}" for kind, count in changes.items()]
-    shown = f"{', '.join(counts)} in {len(tables)} tables" if counts else "no changes"
-    logger.info("%s: staged up to %s: %s", name, extracted.stop, shown)
-    for line in describe_staged(manifests):
-        logger.warning("%s: %s", name, line)
-    if prepared := manifests[-1].prepared:
-        logger.warning(
-            "%s: %d prepared XA transactions are in doubt: until they are committed or rolled "
-            "back, the server must keep its log from %s on",
-            name,
-            len(prepared),
-            prepared[0].file,
-        )
-    for table_name, quarantine in quarantined.items():
-        reloads = ends_by_reload(quarantine["reason"])
-        logger.warning(
-            "%s: %s is quarantined, for the event at %s%s: %s",
-            name,
-            table_name,
-            quarantine["position"],
-            ", and has to be reloaded" if reloads else "",
-            quarantine["reason"],
-        )
     return {
         "source": name,
         "staging_path": staging_path,
@@ -225,6 +224,39 @@ def report_staged(
         "identity": manifests[-1].identity.to_json(),
         "checkpoint": json.loads(checkpoint.encode()),
     }
+
+
+def join_counts(first: dict[str, Any], following: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what `count_staged` says of two ranges, one after the other."""
+    joined = first | {name: following[name] for name in ("last_sequence", "stop", "identity")}
+    joined["manifests"] = [*first["manifests"], *following["manifests"]]
+    joined["rows"] = first["rows"] + following["rows"]
+    for name in ("changes", "tables"):
+        joined[name] = dict(Counter(first[name]) + Counter(following[name]))
+    joined["quarantined"] = following["quarantined"] | first["quarantined"]
+    return joined
+
+
+def describe_counts(staged: Mapping[str, Any]) -> str:
+    """Return the changes that are staged, for people."""
+    counts = [f"{count:,} {kind}" for kind, count in staged["changes"].items()]
+    return f"{', '.join(counts)} in {len(staged['tables'])} tables" if counts else "no changes"
+
+
+def warn_of_quarantines(
+    logger: Any, name: str, quarantined: Mapping[str, Mapping[str, str]]
+) -> None:
+    """Warn of tables that are left out of a range."""
+    for table_name, quarantine in quarantined.items():
+        reloads = ends_by_reload(quarantine["reason"])
+        logger.warning(
+            "%s: %s is quarantined, for the event at %s%s: %s",
+            name,
+            table_name,
+            quarantine["position"],
+            ", and has to be reloaded" if reloads else "",
+            quarantine["reason"],
+        )
 
 
 def describe_for_asset(staged: Mapping[str, Any]) -> dict[str, Any]:

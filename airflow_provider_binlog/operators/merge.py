@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -34,6 +35,7 @@ from airflow_provider_binlog.hooks.tasks import (
     add_to_aliases,
     fail_unless_retryable,
     pass_to_outlets,
+    seconds_to_follow,
 )
 from airflow_provider_binlog.names import encode_name
 from airflow_provider_binlog.operators.arguments import (
@@ -136,6 +138,9 @@ class BinlogMergeOperator(RendersObjects, SparkSubmitOperator):
     :param tag: A tag for the versions of Iceberg tables that are one state of the source, in place
         of an earlier tag of this name: ``"{{ ds }}"``. Spark is then started by every run.
         (templated)
+    :param follow: For how long the job continues and merges what is staged meanwhile, as soon as it
+        is committed; by default it ends with what is staged. A retry follows for the rest of the
+        time, counted from the start of the run.
     """
 
     template_fields: Sequence[str] = (
@@ -161,6 +166,7 @@ class BinlogMergeOperator(RendersObjects, SparkSubmitOperator):
         adopt: bool = False,
         upgrade: bool = True,
         tag: str | None = None,
+        follow: timedelta | None = None,
         conn_id: str = "spark_default",
         name: str = "binlog-merge",
         **kwargs: Any,
@@ -176,6 +182,7 @@ class BinlogMergeOperator(RendersObjects, SparkSubmitOperator):
         self.adopt = adopt
         self.upgrade = upgrade
         self.tag = tag
+        self.follow = follow
 
     def execute(self, context: Context) -> Any:
         """Submit the job and return its report; see the class."""
@@ -200,8 +207,11 @@ class BinlogMergeOperator(RendersObjects, SparkSubmitOperator):
                 tag=self.tag,
             )
             more = self.application_args or []
+            seconds = seconds_to_follow(context, self.follow)
+            if seconds:
+                more = ["--follow", f"{seconds:.0f}", *more]
             idle = find_idle_report(StoredFiles(store, source), [*arguments, *more])
-            if idle is not None:
+            if idle is not None and not seconds:
                 self.log.info("%s: nothing to merge, no Spark is started", source)
                 return self._finish(context, idle, [])
             report_location = f"{spark_location(staging_path).rstrip('/')}/{report}"

@@ -54,7 +54,8 @@ class BinlogPositionSensor(RendersObjects, BaseSensorOperator):
         follows, but for its source, by name. Where nothing was logged the sensor then succeeds all
         the same if a lake table is ``loading`` or ``stale`` that can be reloaded now, or if a
         snapshot or a staged range is not merged yet. (templated)
-    :param when_nothing_new: ``"wait"`` for changes, or ``"skip"`` this task and, with it, the run.
+    :param when_nothing_new: ``"wait"`` for changes, ``"skip"`` this task and, with it, the run, or
+        ``"proceed"``, for tasks that wait for changes themselves.
     :param min_bytes: Fewer bytes of log count as nothing new: a number, or a text such as
         ``"64 MiB"``.
     :param min_transactions: So many transactions are enough, whatever their bytes are. They are
@@ -145,7 +146,8 @@ class BinlogPositionSensor(RendersObjects, BaseSensorOperator):
         self.log.info("%s: %s", source.name, nothing)
         if self.when_nothing_new == "skip":
             raise AirflowSkipException(nothing)
-        return PokeReturnValue(is_done=False, xcom_value=described)
+        is_done = self.when_nothing_new == "proceed"
+        return PokeReturnValue(is_done=is_done, xcom_value=described)
 
     def _find_shortage(self, source: BinlogSource, state: SourceState) -> str:
         """Return why what was logged is not staged yet; empty if it is, or nothing was logged."""

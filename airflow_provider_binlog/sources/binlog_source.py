@@ -104,7 +104,7 @@ OnTableErrorChoice = Literal["quarantine", "fail"]
 OnStale = Literal["warn", "fail"]
 """Handling of lake tables that wait for a reload."""
 SnapshotLock = Literal["none", "brief"]
-WhenNothingNew = Literal["wait", "skip"]
+WhenNothingNew = Literal["wait", "skip", "proceed"]
 Engine = Literal["worker", "spark"]
 """Reader of a task: its own process, or the executors of Spark."""
 LakeFormat = Literal["delta", "iceberg", "postgresql"]

@@ -3,31 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import cached_property
+from typing import TypeVar
 
 from airflow_provider_binlog.binlog.gtid_set import missing_gtids
 from airflow_provider_binlog.blocks.block import EventBlock
 from airflow_provider_binlog.capture.capture_range import executed_at
 from airflow_provider_binlog.capture.gtids import position_with_gtids
 from airflow_provider_binlog.checkpoint import Checkpoint
-from airflow_provider_binlog.errors import ConfigurationError, FormatError
+from airflow_provider_binlog.errors import ConfigurationError, ConnectionLostError, FormatError
 from airflow_provider_binlog.position import Flavor, Position, SourceIdentity
 from airflow_provider_binlog.sources import state
 from airflow_provider_binlog.sources.binlog_source import Failover
 from airflow_provider_binlog.sources.settings import Connections, ConnectionSettings
+from airflow_provider_binlog.transport.block_stream import BlockStream
 from airflow_provider_binlog.transport.server import information_schema, queries, setup, tables
 from airflow_provider_binlog.transport.server.driver import Connection
+from airflow_provider_binlog.transport.stream.followed import FollowedBlockStream
 from airflow_provider_binlog.transport.stream.live import ServerBlockStream
+
+_T = TypeVar("_T")
 
 
 class ServerLog(state.Log):
     """The log of a server, read as a replica reads it; see `Log` for the methods."""
 
-    def __init__(self, settings: ConnectionSettings, *, failover: Failover = "refuse") -> None:
+    def __init__(
+        self,
+        settings: ConnectionSettings,
+        *,
+        failover: Failover = "refuse",
+        follows: bool = False,
+    ) -> None:
+        """Connect to nothing yet.
+
+        One that `follows` keeps the stream of its last range, and a session for its queries.
+        """
         self.settings = settings
         self._connections = Connections(settings)
         self._failover = failover
+        self._follows = follows
+        self._session: Connection | None = None
         self._flavor: Flavor | None = None
 
     def connect(self) -> Connection:
@@ -52,15 +69,17 @@ class ServerLog(state.Log):
 
     def end(self) -> Position:
         """Query the server."""
-        with closing(self.connect()) as connection:
-            return queries.log_end(connection)
+        return self._query(queries.log_end)
 
     def blocks(self, start: Position, stop: Position | None = None) -> Iterator[EventBlock]:
         """Yield what a replica would be sent."""
-        return self._stream.blocks(start, stop)
+        return self._blocks.blocks(start, stop)
 
     def close(self) -> None:
-        """Close the connections of iterators that are not exhausted."""
+        """Close the connections that are open."""
+        if self._session is not None:
+            self._session.close()
+            self._session = None
         if "_stream" in vars(self):
             self._stream.close()
 
@@ -137,8 +156,7 @@ class ServerLog(state.Log):
 
     def logs_partial_images(self) -> bool:
         """Query the server for its `binlog_row_image`."""
-        with closing(self.connect()) as connection:
-            return queries.global_variables(connection).get("binlog_row_image", "FULL") != "FULL"
+        return self._query(queries.global_variables).get("binlog_row_image", "FULL") != "FULL"
 
     def table_names(self) -> Collection[tuple[str, str]]:
         """Query the server for the tables that the account may see."""
@@ -150,6 +168,23 @@ class ServerLog(state.Log):
     ) -> tables.ForeignKeys:
         """Query the server for its foreign keys."""
         return tables.unlogged_foreign_keys(self.connect, captured, logged)
+
+    def _query(self, query: Callable[[Connection], _T]) -> _T:
+        """Return what a query returns that following repeats every second."""
+        if not self._follows:
+            with closing(self.connect()) as connection:
+                return query(connection)
+        if self._session is not None:
+            # While a long range was read, the server may have ended it for its wait_timeout.
+            with suppress(ConnectionLostError):
+                return query(self._session)
+            self._session.close()
+        self._session = self.connect()
+        return query(self._session)
+
+    @cached_property
+    def _blocks(self) -> BlockStream:
+        return FollowedBlockStream(self._stream) if self._follows else self._stream
 
     @cached_property
     def _stream(self) -> ServerBlockStream:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 from airflow.providers.standard.operators.empty import EmptyOperator
@@ -13,6 +14,7 @@ from airflow_provider_binlog.operators.extract import (
     BinlogCheckpointOperator,
     BinlogExtractOperator,
 )
+from airflow_provider_binlog.operators.follow import BinlogFollowOperator
 from airflow_provider_binlog.operators.merge import BinlogMergeOperator
 from airflow_provider_binlog.operators.snapshot import (
     BinlogSnapshotOperator,
@@ -46,6 +48,8 @@ def binlog_to_lake(
     extract: Mapping[str, Any] | None = None,
     merge: Mapping[str, Any] | None = None,
     on_stale: OnStale = "fail",
+    follow: timedelta | None = None,
+    every: timedelta = timedelta(seconds=5),
 ) -> TaskGroup:
     """Add the tasks that keep lake tables equal to those of a server to the current DAG.
 
@@ -92,6 +96,11 @@ def binlog_to_lake(
             ``conn_id``, ``conf``, ``packages``, …
         on_stale: Whether a table that is not live makes the task ``tables_live``, and so the run,
             ``"fail"``, or ``"warn"`` in its log.
+        follow: For how long ``stage`` and ``merge`` go on, side by side: ``stage`` commits a
+            manifest and moves the checkpoint every few seconds, and the job of ``merge`` merges
+            it. There is no task ``checkpoint``. The schedule is ``"@continuous"``: the next run
+            continues there. By default a run ends with what was logged when it started.
+        every: With ``follow``, from the start of a range to that of the next one, at least.
 
     Returns:
         The task group, which other tasks can precede or follow.
@@ -114,7 +123,9 @@ def binlog_to_lake(
             # Here, too, so that the sensor does not skip a run that is triggered for it.
             "reload": RELOAD_OF_RUN,
         }
-        waiting = {"when_nothing_new": "skip", **(changes or {})}
+        # Without changes, a run that follows waits for them where it merges them.
+        idle = "skip" if follow is None else "proceed"
+        waiting = {"when_nothing_new": idle, **(changes or {})}
         sensor = BinlogPositionSensor(task_id="changes", source=source, plan=needs, **waiting)
         shared = {name: reading[name] for name in _SHARED & reading.keys()}
         plan = BinlogSnapshotPlanOperator(task_id="plan", source=source, **needs, **shared)
@@ -125,14 +136,18 @@ def binlog_to_lake(
                 task_id="snapshot", **captured, **named
             ).expand_kwargs(plan.output)
             read >> EmptyOperator(task_id="snapshots_done", trigger_rule="all_done")
-        stage = BinlogExtractOperator(
-            task_id="stage", start=sensor.output, **captured, **(extract or {})
-        )
-        merged = BinlogMergeOperator(
-            task_id="merge", staged=stage.output, options=options, **target, **merging
-        )
-        checkpoint = BinlogCheckpointOperator(task_id="checkpoint", staged=stage.output)
-        sensor >> plan >> snapshots >> stage >> merged >> checkpoint
+        begun: dict[str, Any] = {"start": sensor.output, **captured, **(extract or {})}
+        target |= {"options": options, **merging}
+        if follow is None:
+            stage = BinlogExtractOperator(task_id="stage", **begun)
+            merged = BinlogMergeOperator(task_id="merge", staged=stage.output, **target)
+            checkpoint = BinlogCheckpointOperator(task_id="checkpoint", staged=stage.output)
+            sensor >> plan >> snapshots >> stage >> merged >> checkpoint
+        else:
+            following = BinlogFollowOperator(task_id="stage", follow=follow, every=every, **begun)
+            staged = {"source": source.name, "staging_path": staging_path}
+            merged = BinlogMergeOperator(task_id="merge", staged=staged, follow=follow, **target)
+            sensor >> plan >> snapshots >> [following, merged]
     # Outside of the group, whose followers do not wait for it: the run fails with its last tasks.
     read >> BinlogTablesLiveOperator(
         task_id=f"{group_id}_tables_live" if prefix_group_id else "tables_live",

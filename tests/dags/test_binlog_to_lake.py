@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from airflow.providers.standard.operators.empty import EmptyOperator
@@ -51,6 +51,25 @@ def test_its_dag_runs_once_at_a_time() -> None:
         "tables_live": ["merge", "snapshot"],
     }
     assert dag.get_task("snapshots_done").trigger_rule == "all_done"
+
+
+def test_a_run_that_follows_stages_and_merges_side_by_side() -> None:
+    dag = binlog_to_lake_dag(
+        "shop", SHOP, schedule="@continuous", follow=timedelta(minutes=55), **LAKE
+    )
+    stage: Any = dag.get_task("stage")
+    merge: Any = dag.get_task("merge")
+    changes: Any = dag.get_task("changes")
+
+    wired = _wired(dag)
+    assert wired["stage"] == ["changes", "snapshots_done"]
+    assert wired["merge"] == ["snapshots_done"]
+    assert "checkpoint" not in wired
+    assert (stage.follow, stage.every) == (timedelta(minutes=55), timedelta(seconds=5))
+    assert merge.follow == timedelta(minutes=55)
+    assert merge.staged == {"source": "shop", "staging_path": LAKE["staging_path"]}
+    # It must not skip the run, and with it the tasks that wait for changes.
+    assert changes.when_nothing_new == "proceed"
 
 
 def test_a_table_that_is_not_live_fails_the_run_and_no_follower() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -222,6 +224,51 @@ def test_a_stale_table_is_reloaded_while_nothing_is_logged(
 
     assert states.pop("snapshots_done") == "success"
     assert set(states.values()) == {"skipped"}, states
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    "combination",
+    [
+        ("mysql97", "delta", "file"),
+        pytest.param(("mariadb1011", "iceberg", "s3"), marks=pytest.mark.slow),
+    ],
+    ids="-".join,
+    indirect=True,
+)
+def test_a_run_that_follows_the_log_stages_and_merges_what_is_logged_meanwhile(
+    airflow: Airflow, database: Database, lake: Lake, spark_environment: SparkEnvironment
+) -> None:
+    airflow.variables["BINLOG_SHOP_FOLLOW"] = "25"
+    database.execute(*FIRST_CHANGES)
+    stop = Event()
+
+    def write() -> None:
+        # One task after the other here: all changes are staged before the merge begins.
+        database.execute(*MORE_CHANGES)
+        for number in range(100, 10_000):
+            if stop.wait(0.5):
+                return
+            database.execute(f"INSERT INTO orders (id, note) VALUES ({number}, 'later')")
+
+    with ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(write)
+        states = airflow.run_dag("binlog_shop")
+        stop.set()
+        writing.result()
+
+    assert set(states.values()) == {"success"}, states
+    staged, merged = airflow.returned("stage"), airflow.returned("merge")
+    manifests = staged["last_sequence"] - staged["first_sequence"] + 1
+    # A range every five seconds, each where the one before it stopped.
+    assert manifests == len(staged["manifests"]) >= 3
+    assert airflow.checkpoint()["sequence"] == merged["through"] == staged["last_sequence"]
+    del airflow.variables["BINLOG_SHOP_FOLLOW"]
+    states = airflow.run_dag("binlog_shop")
+
+    assert states["merge"] == "success", states
+    assert lake.differences(spark_environment, database) == []
 
 
 def secrets_of(lake: Lake) -> list[str]:

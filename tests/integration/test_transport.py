@@ -25,6 +25,7 @@ from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position
 from airflow_provider_binlog.transport.files.reader import FileBlockStream
 from airflow_provider_binlog.transport.server.queries import binary_logs, gtid_executed, log_end
 from airflow_provider_binlog.transport.stream import commands
+from airflow_provider_binlog.transport.stream.followed import FollowedBlockStream
 from airflow_provider_binlog.transport.stream.live import ServerBlockStream
 from tests.fixtures.proxy import Proxy
 from tests.services.servers import Server
@@ -192,6 +193,61 @@ def test_a_block_never_spans_two_files_and_the_stop_ends_the_last(
         assert blocks[-1].file == stop.file
         assert blocks[-1].offset[0] < stop.offset <= blocks[-1].next_offset
         assert list(source.blocks(stop, stop)) == []
+
+
+def test_consecutive_ranges_are_read_over_one_connection(
+    server: Server, events: list[Placed]
+) -> None:
+    stops = [*boundaries(events)[1::400], boundaries(events)[-1]]
+    opened: list[Connection] = []
+
+    def open_one() -> Connection:
+        opened.append(connect(server))
+        return opened[-1]
+
+    stream = ServerBlockStream(open_one, flavor=flavor(server), block_bytes=5000)
+    followed, start = FollowedBlockStream(stream), START
+    found: list[Placed] = []
+    for stop in stops:
+        # As a reader does that stops at the last block.
+        for block in followed.blocks(start, stop):
+            found += [
+                (block.file, int(block.offset[index]), bytes(block.event(index)))
+                for index in range(len(block))
+            ]
+            if (block.file, block.next_offset) == (stop.file, stop.offset):
+                break
+        start = stop
+    assert len(opened) == 1
+
+    again = list(followed.blocks(stops[0], stops[1]))
+    followed.close()
+
+    last = [(file, offset) for file, offset, _ in events].index((start.file, start.offset))
+    assert found == events[:last]
+    assert len(opened) == 2
+    assert (again[0].file, again[0].offset[0]) == (stops[0].file, stops[0].offset)
+
+
+def test_what_is_logged_while_a_followed_connection_waits_is_read(server: Server) -> None:
+    followed = FollowedBlockStream(of_server(server))
+    notes = ("first", "second", "third")
+    with closing(connect(server)) as connection:
+        start = log_end(connection)
+        for note in notes:
+            run(connection, f"INSERT INTO shop.orders (note) VALUES ('{note}')")
+            if note == "second":
+                run(connection, "FLUSH BINARY LOGS")
+            stop = log_end(connection)
+            data = b"".join(
+                bytes(block.event(index))
+                for block in followed.blocks(start, stop)
+                for index in range(len(block))
+            )
+            start = stop
+
+            assert [text for text in notes if text.encode() in data] == [note]
+    followed.close()
 
 
 def test_a_start_that_the_dump_command_cannot_express(

@@ -34,7 +34,8 @@ from airflow_provider_binlog.spark.job.options import (
     parse_arguments,
 )
 from airflow_provider_binlog.spark.job.session import job_settings
-from airflow_provider_binlog.spark.merge.run import merge_all
+from airflow_provider_binlog.spark.merge.follow import follow
+from airflow_provider_binlog.spark.merge.run import opened_merges
 from airflow_provider_binlog.spark.staged.files import HadoopFileSystem
 
 UNUSABLE_EXIT = 2
@@ -61,7 +62,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     started = time.monotonic()
     spark = _start_spark(f"binlog merge: {options.source}")
     try:
-        report = merge_all(spark, options, finished=_print_table)
+        with opened_merges(spark, options) as (merge, files):
+            if options.follow:
+                report = follow(merge, files, seconds=options.follow, show=_print_line)
+            else:
+                report = merge(_print_table)
     except Exception as error:  # noqa: BLE001  One clear line instead of two stacks.
         explained = explain(error, source=options.source, lake=options.lake)
         report = Report(
@@ -99,7 +104,11 @@ def _start_spark(name: str) -> SparkSession:
 
 def _print_table(report: TableReport, number: int, total: int) -> None:
     """Print a line for a table as it is done."""
-    print(f"{number} of {total}: {report.line()}", flush=True)
+    _print_line(f"{number} of {total}: {report.line()}")
+
+
+def _print_line(line: str) -> None:
+    print(line, flush=True)
 
 
 def _print_report(report: Report) -> None:

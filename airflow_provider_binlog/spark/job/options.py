@@ -43,6 +43,7 @@ class MergeOptions:
     adopt: bool = False
     upgrade: bool = True
     initial_load: str = "snapshot"
+    follow: float = 0
     tag: str | None = None
     connection: str | None = None
 
@@ -140,6 +141,12 @@ _ARGUMENTS: dict[str, dict[str, Any]] = {
     },
     "--tag": {
         "help": "iceberg: give this tag to the versions that are one state of the source",
+    },
+    "--follow": {
+        "type": float,
+        "default": 0,
+        "metavar": "SECONDS",
+        "help": "merge what is staged meanwhile, too; default: 0, what is staged already",
     },
     "--report": {"help": "URI of a file that the report is written to"},
 }

@@ -220,11 +220,11 @@ class Sessions:
     def __init__(self, spark: SparkSession, settings: Mapping[str, str]) -> None:
         self._spark = spark
         self._settings = dict(settings)
-        self._made: dict[tuple[int, bool], SparkSession] = {}
+        self._made: dict[tuple[str, bool], SparkSession] = {}
 
     def get(self, *, few: bool = False) -> SparkSession:
-        """Return the session of this thread; `few` is for few rows, to be merged into few."""
-        key = threading.get_ident(), few
+        """Return the session of threads of this name; `few` is for few rows, merged into few."""
+        key = threading.current_thread().name, few
         if key not in self._made:
             made = self._spark.newSession()
             configure(made, self._settings, few=few)

@@ -9,10 +9,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
+from functools import cache, partial
 from itertools import count
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
@@ -107,7 +107,8 @@ class MergeRun:
 
     def in_threads(self, items: Sequence[_T], work: Callable[[_T], _R]) -> list[_R]:
         """Return the results of as many tables at once as the options say, in their order."""
-        with ThreadPoolExecutor(self.options.threads) as pool:
+        # The sessions are those of the threads, by name: the next merge of the job has them again.
+        with ThreadPoolExecutor(self.options.threads, thread_name_prefix="merge") as pool:
             return list(pool.map(work, items))
 
 
@@ -126,13 +127,33 @@ def merge_all(
             touched.
         BinlogError: Manifests are not as they should be; no table was touched.
     """
+    with opened_merges(spark, options) as (merge, _):
+        return merge(finished)
+
+
+@contextmanager
+def opened_merges(
+    spark: SparkSession, options: MergeOptions
+) -> Iterator[tuple[Callable[[Finished], Report], SourceFiles]]:
+    """Yield what merges as `merge_all`, any number of times, and the staged files.
+
+    The lake is opened once.
+    """
     files = HadoopFiles(spark, options.staging, options.source)
-    open_target = partial(open_lake, spark, options, files)
-    report = merge_into(open_target, files, options, finished=finished)
-    if options.tag is not None and report.published:
-        folder = progress_folder(options.format, options.lake, options.table_options)
-        tag_published(spark, read_record(files, folder, report.published), options.tag)
-    return report
+    with ExitStack() as stack:
+
+        @cache
+        def open_target() -> Lake[SourceRows]:
+            return stack.enter_context(closing(open_lake(spark, options, files)))
+
+        def merge(finished: Finished) -> Report:
+            report = merge_into(open_target, files, options, finished=finished)
+            if options.tag is not None and report.published:
+                folder = progress_folder(options.format, options.lake, options.table_options)
+                tag_published(spark, read_record(files, folder, report.published), options.tag)
+            return report
+
+        yield merge, files
 
 
 def merge_into(
@@ -157,9 +178,8 @@ def merge_into(
         before.check_follows(manifests[0])
     records = partial(read_records, files, start.folder)
     staged = StagedLog(files, TableLog(manifests), before, start.present, records)
-    with closing(open_target()) as lake:
-        run = MergeRun(files, lake, options, start, staged, finished, began)
-        tables, note = _merge_tables(run)
+    run = MergeRun(files, open_target(), options, start, staged, finished, began)
+    tables, note = _merge_tables(run)
     progress = _advance(run, tables)
     names = {table.name for table in tables}
     progress = save_progress(

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 import socket
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -35,18 +35,24 @@ from airflow_provider_binlog.transport import block_stream
 from airflow_provider_binlog.transport.server.driver import Connection, driver_errors, query
 from airflow_provider_binlog.transport.server.errors import from_reply, parse_reply
 from airflow_provider_binlog.transport.stream import commands
-from airflow_provider_binlog.transport.stream.packets import PacketReader, Packets
+from airflow_provider_binlog.transport.stream.packets import (
+    BLOCK_SECONDS_MAX,
+    PacketReader,
+    Packets,
+)
 
 # After so much silence the server sends a heartbeat; earlier if the connection would count as lost
 # before the third.
 _HEARTBEAT_SECONDS = 10
 
+# A stream that is followed hands over what came after so long, or with the next heartbeat.
+_FOLLOWED_SECONDS = 0.2
+
 
 class ServerBlockStream:
     """The log of a server, over connections that `connect` opens.
 
-    Every iterator has a connection of its own, and closes it: a server sends the log until its end,
-    and no command can stop it.
+    Every iterator has a connection of its own, and closes it: no command stops a server that sends.
     """
 
     def __init__(
@@ -87,8 +93,7 @@ class ServerBlockStream:
         with self._connection() as connection:
             server_id, flags = self._prepare(connection), commands.dump_flags(self._flavor)
             request = commands.binlog_dump(start, server_id=server_id, flags=flags)
-            dump = self._dump(connection, request)
-            for block in dump.blocks(start):
+            for block in self._dump(connection, request).blocks(start):
                 if stop is not None and block_stream.reaches(
                     block.file, int(block.offset[0]), stop
                 ):
@@ -96,6 +101,19 @@ class ServerBlockStream:
                 yield block
                 if block_stream.reaches(block.file, block.next_offset, stop):
                     return
+
+    def follow(self, start: Position) -> Generator[EventBlock]:
+        """Yield the events from `start` on, and what is logged later: it ends only by an error.
+
+        Raises:
+            AccessDeniedError, SourceError: As `blocks`.
+        """
+        with self._connection() as connection:
+            server_id = self._prepare(connection, heartbeat_seconds=_FOLLOWED_SECONDS)
+            flags = commands.dump_flags(self._flavor) & ~commands.NON_BLOCK
+            request = commands.binlog_dump(start, server_id=server_id, flags=flags)
+            dump = self._dump(connection, request, block_seconds_max=_FOLLOWED_SECONDS)
+            yield from dump.blocks(start)
 
     def position_after(self, gtid: str) -> Position:
         """Return where the first transaction begins that is not in a GTID set, in text.
@@ -128,7 +146,11 @@ class ServerBlockStream:
         self._open.clear()
 
     def _prepare(
-        self, connection: Connection, connect_state: MariadbGtidPosition | None = None
+        self,
+        connection: Connection,
+        connect_state: MariadbGtidPosition | None = None,
+        *,
+        heartbeat_seconds: float = _HEARTBEAT_SECONDS,
     ) -> int:
         """Prepare a session that was opened just now, and register; return the server id."""
         server_id = self._server_id
@@ -137,7 +159,7 @@ class ServerBlockStream:
             server_id = commands.new_server_id()
         statements = commands.session_statements(
             self._flavor,
-            heartbeat_seconds=min(_HEARTBEAT_SECONDS, self._silence_seconds_max / 3),
+            heartbeat_seconds=min(heartbeat_seconds, self._silence_seconds_max / 3),
             connect_state=connect_state,
         )
         # MySQL ends an older stream with the same uuid: without one, with the same server id.
@@ -150,7 +172,13 @@ class ServerBlockStream:
             connection._read_ok_packet()  # type: ignore[attr-defined]  # noqa: SLF001
         return server_id
 
-    def _dump(self, connection: Connection, request: bytes) -> Dump:
+    def _dump(
+        self,
+        connection: Connection,
+        request: bytes,
+        *,
+        block_seconds_max: float = BLOCK_SECONDS_MAX,
+    ) -> Dump:
         """Send a dump command, and return the stream that answers it."""
         with driver_errors(command="COM_BINLOG_DUMP"):
             _send(connection, request)
@@ -162,7 +190,10 @@ class ServerBlockStream:
         receive = block_stream.receiver(
             raw.recv_into, pace, ended="the connection ended before the log"
         )
-        return Dump(PacketReader(receive, block_bytes=self._block_bytes), pace)
+        packets = PacketReader(
+            receive, block_bytes=self._block_bytes, block_seconds_max=block_seconds_max
+        )
+        return Dump(packets, pace)
 
     @contextmanager
     def _connection(self) -> Iterator[Connection]:

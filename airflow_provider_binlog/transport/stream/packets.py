@@ -36,9 +36,9 @@ _EOF_END = 9  # longer packets that begin with its status are something else
 _STATE_OFFSET = _PACKET_HEADER_SIZE + 3
 _ERROR_BYTES_MAX = 1024
 
-# A block that fills slowly is handed over: its last event may be the last one wanted, and what
-# follows only heartbeats.
-_BLOCK_SECONDS_MAX = 1.0
+BLOCK_SECONDS_MAX = 1.0
+"""A block that fills slowly is handed over: its last event may be the last one wanted, and what
+follows only heartbeats."""
 
 _PACKET = np.dtype(
     {
@@ -82,10 +82,12 @@ class PacketReader:
         receive: Receive,
         *,
         block_bytes: int = BLOCK_BYTES,
+        block_seconds_max: float = BLOCK_SECONDS_MAX,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._receive = receive
         self._block_bytes = block_bytes
+        self._block_seconds_max = block_seconds_max
         self._clock = clock
         self._scanner = framing.ServerIdScanner()
         self._sequence = 1
@@ -108,7 +110,7 @@ class PacketReader:
         view = data.data[:capacity]
         filled = len(self._rest)
         view[:filled] = self._rest
-        until = self._clock() + _BLOCK_SECONDS_MAX
+        until = self._clock() + self._block_seconds_max
         lost = None
         while filled < self._wanted or (
             filled < capacity
