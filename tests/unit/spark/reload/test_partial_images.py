@@ -140,9 +140,14 @@ def test_a_table_that_is_loaded_is_equal_or_refused(image: RowImage, moves: floa
     assert (came["refused"] > 30) == bool(moves)
 
 
-def test_whole_images_are_never_refused() -> None:
+@pytest.mark.parametrize("added", [False, True])
+def test_whole_images_are_never_refused(*, added: bool) -> None:
+    """Also those of a range in which the table got a column, which earlier ones do not have."""
     for seed in range(60):
         window = Window(seed, [RowImage.FULL], 0.3)
         window.happen()
+        if added:
+            window.table.alter("ADD d", window.table.types | {"d": NOTE}, d=None)
+            window.happen()
         assert window.load() is None, seed
         window.check()
