@@ -184,6 +184,18 @@ def overwrite(store: CheckpointStore, key: str, checkpoint: Checkpoint) -> None:
         )
 
 
+def at_manifest(log: ManifestLog, sequence: int, *, saved_at: str, saved_by: str) -> Checkpoint:
+    """Return the checkpoint that covers the manifests up to a number; 0 is before the first one.
+
+    Raises:
+        ManifestError: There is no such manifest, or it is unreadable.
+    """
+    if sequence:
+        return Checkpoint.covering(log.load(sequence), saved_at=saved_at, saved_by=saved_by)
+    first = log.load(1)
+    return Checkpoint(first.identity, first.start, 0, saved_at, saved_by)
+
+
 def rebuild(log: ManifestLog, *, saved_at: str, saved_by: str) -> Checkpoint:
     """Return the checkpoint that covers all manifests; the newest is read."""
     newest = log.latest()

@@ -40,6 +40,10 @@ def get_provider_info() -> dict[str, object]:
         ),
         "notifications": ["airflow_provider_binlog.notifications.tables.BinlogNotLiveNotifier"],
         "connection-types": [_connection_type()],
+        "extra-links": [
+            "airflow_provider_binlog.operators.links.BinlogManifestLink",
+            "airflow_provider_binlog.operators.links.BinlogSourceLink",
+        ],
         "cli": ["airflow_provider_binlog.cli.commands.get_binlog_cli_commands"],
     }
 

@@ -20,7 +20,7 @@ from airflow_provider_binlog import (
     BinlogSource,
 )
 
-SCHEDULE = os.environ.get("BINLOG_SHOP_SCHEDULE")
+SCHEDULE = os.environ.get("BINLOG_CHANGES_SCHEDULE")
 SHOP = BinlogSource("shop", start=os.environ.get("BINLOG_SHOP_START", "earliest"))
 TABLES = os.environ.get("BINLOG_SHOP_TABLES", "shop.*").split(",")
 STAGING_PATH = os.environ.get("BINLOG_SHOP_STAGING", "file:///tmp/binlog_shop/staging")

@@ -39,6 +39,7 @@ from airflow_provider_binlog.operators.extract import (
     report_staged,
     warn_of_foreign_keys,
 )
+from airflow_provider_binlog.operators.links import BinlogManifestLink, BinlogSourceLink
 from airflow_provider_binlog.operators.spark_engine import EngineOperator
 from airflow_provider_binlog.read_progress import PacedProgress
 from airflow_provider_binlog.sources.binlog_files import find_files
@@ -118,6 +119,7 @@ class BinlogSubRangeOperator(EngineOperator):
     """
 
     template_fields: Sequence[str] = ("source", "staging_path", "sub_range", "spark")
+    operator_extra_links = (BinlogSourceLink(),)
     template_fields_renderers = dict.fromkeys(("source", "sub_range", "spark"), "json")
     ui_color = "#bfe0ec"
 
@@ -205,7 +207,9 @@ class BinlogCommitOperator(RendersObjects, BaseOperator):
 
     template_fields: Sequence[str] = ("source", "staging_path", "sub_ranges")
     template_fields_renderers = dict.fromkeys(("source", "sub_ranges"), "json")
+    operator_extra_links = (BinlogSourceLink(), BinlogManifestLink())
     ui_color = "#cfe8d5"
+    staged: Mapping[str, Any] | None = None
 
     def __init__(
         self,
@@ -223,7 +227,7 @@ class BinlogCommitOperator(RendersObjects, BaseOperator):
     def execute(self, context: Context) -> dict[str, Any]:
         """Commit the backlog; see the class."""
         with fail_unless_retryable():
-            staged = self._commit(name_run(context))
+            self.staged = staged = self._commit(name_run(context))
         pass_to_outlets(self, context, describe_for_asset(staged))
         return staged
 

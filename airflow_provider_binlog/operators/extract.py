@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import BaseOperator, Context
+from airflow.sdk import BaseOperator, BaseOperatorLink, Context
 from airflow.sdk.definitions.xcom_arg import XComArg
 from airflow.sdk.exceptions import AirflowSkipException
 
@@ -49,6 +49,7 @@ from airflow_provider_binlog.hooks.tasks import (
 )
 from airflow_provider_binlog.limits import Limits, read_limits
 from airflow_provider_binlog.operators.arguments import check_staged, read_globs
+from airflow_provider_binlog.operators.links import BinlogManifestLink, BinlogSourceLink
 from airflow_provider_binlog.operators.table_notes import describe_staged
 from airflow_provider_binlog.position import Position, SourceIdentity
 from airflow_provider_binlog.read_progress import PacedProgress
@@ -92,6 +93,8 @@ def open_log(source: BinlogSource, *, draws_server_id: bool = False, follows: bo
 
 class RangeOperator(RendersObjects, BaseOperator):
     """Operator on a range of the log; `BinlogExtractOperator` describes the arguments."""
+
+    operator_extra_links: tuple[BaseOperatorLink, ...] = (BinlogSourceLink(),)
 
     template_fields: Sequence[str] = (
         "source", "staging_path", "tables", "exclude", "start", "stop",
@@ -317,12 +320,14 @@ class BinlogExtractOperator(RangeOperator):
     :param limits: :class:`~airflow_provider_binlog.Limits` of memory and of the files' sizes.
     """
 
+    operator_extra_links = (BinlogSourceLink(), BinlogManifestLink())
     ui_color = "#bfe0ec"
+    staged: Mapping[str, Any] | None = None
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Stage a range; see the class."""
         with fail_unless_retryable():
-            staged = self._stage(name_run(context))
+            self.staged = staged = self._stage(name_run(context))
         pass_to_outlets(self, context, describe_for_asset(staged))
         return staged
 
@@ -388,6 +393,7 @@ class BinlogCheckpointOperator(BaseOperator):
 
     template_fields: Sequence[str] = ("staged",)
     template_fields_renderers = {"staged": "json"}  # noqa: RUF012
+    operator_extra_links = (BinlogSourceLink(),)
     ui_color = "#cfe8d5"
 
     def __init__(self, *, staged: Mapping[str, Any] | XComArg, **kwargs: Any) -> None:

@@ -37,12 +37,12 @@ from airflow_provider_binlog.hooks.tasks import (
     pass_to_outlets,
     seconds_to_follow,
 )
-from airflow_provider_binlog.names import encode_name
 from airflow_provider_binlog.operators.arguments import (
     check_staged,
     read_globs,
     read_options,
 )
+from airflow_provider_binlog.operators.links import BinlogSourceLink
 from airflow_provider_binlog.operators.merge_report import (
     describe_for_aliases,
     describe_for_asset,
@@ -63,11 +63,8 @@ from airflow_provider_binlog.spark.job.options import (
 )
 from airflow_provider_binlog.spark.merge.progress import read_start
 from airflow_provider_binlog.staging.object_store import ObjectStore
-from airflow_provider_binlog.staging.paths import StoredFiles, source_folder
+from airflow_provider_binlog.staging.paths import StoredFiles, part_key, report_path
 from airflow_provider_binlog.table_options import TableOptions
-
-_REPORTS = "_reports"
-"""Folder beside a source's manifests; no database's folder begins with an underscore."""
 
 
 class BinlogMergeOperator(RendersObjects, SparkSubmitOperator):
@@ -151,6 +148,7 @@ class BinlogMergeOperator(RendersObjects, SparkSubmitOperator):
         **SparkSubmitOperator.template_fields_renderers,
         **dict.fromkeys(("staged", "tables", "exclude"), "json"),
     }
+    operator_extra_links = (BinlogSourceLink(),)
     ui_color = "#f3dcbf"
 
     def __init__(
@@ -392,8 +390,9 @@ def forget_report(store: ObjectStore, report: str) -> None:
 def report_key(source: str, context: Context) -> str:
     """Return the key of the report of a task's job."""
     instance = context["ti"]
-    names = instance.dag_id, instance.run_id, instance.task_id, str(max(instance.map_index or 0, 0))
-    return f"{source_folder(source)}/{_REPORTS}/{'/'.join(map(encode_name, names))}.json"
+    index = instance.map_index or 0
+    path = report_path(instance.dag_id, instance.run_id, instance.task_id, index)
+    return part_key(source, path)
 
 
 def find_idle_report(files: StoredFiles, arguments: Sequence[str]) -> dict[str, Any] | None:

@@ -36,6 +36,7 @@ from airflow_provider_binlog.operators.arguments import (
     read_table_name,
     server_settings,
 )
+from airflow_provider_binlog.operators.links import BinlogSourceLink
 from airflow_provider_binlog.operators.spark_engine import EngineOperator
 from airflow_provider_binlog.operators.table_notes import count_replaced, describe_replaced
 from airflow_provider_binlog.read_progress import OnProgress, PacedProgress
@@ -125,6 +126,7 @@ class BinlogSnapshotOperator(SnapshotArguments, EngineOperator):
         **dict.fromkeys(("source", "tables", "exclude", "spark"), "json"),
         "where": "sql",
     }
+    operator_extra_links = (BinlogSourceLink(),)
     ui_color = "#bfe0ec"
 
     def __init__(
@@ -346,6 +348,7 @@ class BinlogSnapshotPlanOperator(SnapshotArguments, RendersObjects, BaseOperator
         **dict.fromkeys(("source", "tables", "exclude", "merge_tables", "merge_exclude"), "json"),
         "where": "sql",
     }
+    operator_extra_links = (BinlogSourceLink(),)
     ui_color = "#d8ecf3"
 
     def __init__(

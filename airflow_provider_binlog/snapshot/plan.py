@@ -161,7 +161,7 @@ class SnapshotFiles:
         """Return the newest plan of a run that reads the same in the same way, or None."""
         name = request.name
         for snapshot_id in reversed(self._planned(name)):
-            plan = self._read(SnapshotPlan, _PLAN, _plan_path(snapshot_id))
+            plan = self.maybe_plan(snapshot_id)
             if plan is not None and plan.id == snapshot_id and plan.serves(request):
                 return plan
         return None
@@ -176,7 +176,7 @@ class SnapshotFiles:
             ManifestError: There is none, or it is another table's.
             ConfigurationError: It has another condition.
         """
-        plan = self._read(SnapshotPlan, _PLAN, _plan_path(snapshot_id))
+        plan = self.maybe_plan(snapshot_id)
         if plan is None or (plan.id, plan.name) != (snapshot_id, name):
             raise ManifestError(
                 "no plan of a snapshot of this table has this id: begin the snapshot again",
@@ -226,8 +226,20 @@ class SnapshotFiles:
 
     def is_read(self, plan: SnapshotPlan) -> bool:
         """Whether every chunk of a plan has its record."""
-        names = self.store.list(self.key(snapshot_folder(plan.id)))
-        return sum(name.startswith(_RECORD) for name in names) == plan.chunk_count
+        return self.count_records(plan.id) == plan.chunk_count
+
+    def count_records(self, snapshot_id: str) -> int:
+        """Return how many chunks of a snapshot have been read."""
+        names = self.store.list(self.key(snapshot_folder(snapshot_id)))
+        return sum(name.startswith(_RECORD) for name in names)
+
+    def planned_ids(self) -> list[str]:
+        """Return the ids of the snapshots that were begun, whether or not they are complete."""
+        return sorted(id_ for ids in self._plans.values() for id_ in ids)
+
+    def maybe_plan(self, snapshot_id: str) -> SnapshotPlan | None:
+        """Return the plan of a snapshot; None if there is none."""
+        return self._read(SnapshotPlan, _PLAN, _plan_path(snapshot_id))
 
     def write_record(self, snapshot_id: str, record: ChunkRecord) -> None:
         """Store the record of a chunk, after its parts."""

@@ -42,6 +42,9 @@ if TYPE_CHECKING:
 # A database of such a name is stored as `%6Danifests`, `%73chemas` or `%62acklogs`.
 MANIFESTS, SCHEMAS, BACKLOGS = "manifests", "schemas", "backlogs"
 
+_REPORTS = "_reports"
+"""Folder beside a source's manifests; no database's folder begins with an underscore."""
+
 _THREADS = 8
 _SEQUENCE_DIGITS = 16
 _ORDINAL_DIGITS = 6
@@ -114,6 +117,12 @@ def part_sequence(path: str) -> int:
 def part_key(source: str, path: str) -> str:
     """Return the key of a part, given its path below the source's folder."""
     return f"{source_folder(source)}/{path}"
+
+
+def report_path(dag_id: str, run_id: str, task_id: str, map_index: int) -> str:
+    """Return the path of the report of a merge task's job below its source's folder."""
+    names = dag_id, run_id, task_id, str(max(map_index, 0))
+    return f"{_REPORTS}/{'/'.join(map(encode_name, names))}.json"
 
 
 class ReadFiles(Protocol):
@@ -202,6 +211,10 @@ class Snapshots:
     def ids(self) -> list[str]:
         """Return the id of the newest snapshot of each table."""
         return sorted(ids[-1] for ids in self._ids.values())
+
+    def all_ids(self) -> list[str]:
+        """Return the ids of all snapshots, the newest last."""
+        return sorted(id_ for ids in self._ids.values() for id_ in ids)
 
     def ids_of(self, name: TableName) -> Sequence[str]:
         """Return the ids of a table's snapshots, the newest last."""

@@ -75,7 +75,9 @@ def show_ui(wanted: Choice | None) -> None:
             stack.callback(airflow.stop)
             _await_health(airflow, port)
         password = json.loads(_PASSWORDS.read_text())["admin"]
-        print(f"\n  http://127.0.0.1:{port}/dags/binlog_shop   user admin   password {password}")
+        url = f"http://127.0.0.1:{port}"
+        print(f"\n  {url}/plugin/binlog   user admin   password {password}")
+        print(f"  {url}/dags/binlog_shop")
         print(f"  The DAG runs every minute; Airflow's output is in {airflow.log}.")
         print("  Ctrl-C stops Airflow and the server.\n", flush=True)
         _let_happen(choice, source.dsn, airflow)

@@ -1,0 +1,69 @@
+"""Links from a task to the page of its source, and to the manifest that it staged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode, urlsplit
+
+from airflow.sdk import BaseOperatorLink, conf
+
+if TYPE_CHECKING:
+    from airflow.sdk import BaseOperator
+    from airflow.sdk.types import TaskInstanceKey
+
+PREFIX = "binlog"
+"""Where the api-server mounts the page."""
+
+ROUTE = "binlog"
+"""Names the page's view in Airflow's UI: `/plugin/<route>/<path of the page>`."""
+
+
+def base_path() -> str:
+    """Return the path of Airflow's UI, without a slash at its end; empty for the root."""
+    return urlsplit(conf.get("api", "base_url", fallback="")).path.rstrip("/")
+
+
+def page_url(page: str, **query: object) -> str:
+    """Return the address of a page in Airflow's UI; `[api] base_url` says where that is."""
+    base = conf.get("api", "base_url", fallback="").rstrip("/")
+    return f"{base}/plugin/{ROUTE}{base_path()}/{PREFIX}/{page}?{urlencode(query)}"
+
+
+class BinlogSourceLink(BaseOperatorLink):
+    """Link to the page of a task's source."""
+
+    name = "Binlog page"
+
+    def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
+        """Return the address; empty where the task names no source."""
+        source = find_source_name(operator)
+        return page_url("source", dag_id=ti_key.dag_id, name=source) if source else ""
+
+
+class BinlogManifestLink(BaseOperatorLink):
+    """Link to the newest manifest that a task returned, and keeps as `staged`."""
+
+    name = "Manifest"
+
+    def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
+        """Return the address; empty where the task staged nothing."""
+        staged = getattr(operator, "staged", None)
+        if not staged:
+            return ""
+        return page_url(
+            "manifest",
+            dag_id=ti_key.dag_id,
+            name=staged["source"],
+            sequence=staged["last_sequence"],
+        )
+
+
+def find_source_name(operator: Any) -> str:
+    """Return the name of the source that a task has, or was given by the extract; or nothing."""
+    source, staged = (getattr(operator, name, None) for name in ("source", "staged"))
+    if isinstance(source, Mapping):
+        return str(source.get("name", ""))
+    if source is not None:
+        return str(source.name)
+    return str(staged.get("source", "")) if isinstance(staged, Mapping) else ""

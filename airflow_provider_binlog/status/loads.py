@@ -1,0 +1,120 @@
+"""Snapshots of a source: those that are complete, and those that are being read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from airflow_provider_binlog.errors import ManifestError
+from airflow_provider_binlog.names import join_table_name
+from airflow_provider_binlog.schema import TableName
+from airflow_provider_binlog.snapshot.plan import SnapshotFiles
+from airflow_provider_binlog.snapshot_manifest import planned_at
+from airflow_provider_binlog.staging.paths import Snapshots
+from airflow_provider_binlog.status.ranges import Memory, read_time
+
+
+@dataclass(frozen=True, kw_only=True)
+class Load:
+    """A snapshot of a table.
+
+    Attributes:
+        name: The table.
+        planned_at: When it was begun.
+        completed_at: None while chunks are missing.
+        rows: None while chunks are missing.
+        chunks: How many there are.
+        chunks_read: How many were read.
+        created_by: The run that reads it.
+    """
+
+    id: str
+    name: TableName
+    planned_at: datetime
+    completed_at: datetime | None = None
+    rows: int | None = None
+    chunks: int
+    chunks_read: int
+    created_by: str
+
+    @property
+    def text(self) -> str:
+        """The table's name, for people."""
+        return join_table_name(self.name)
+
+    def remaining(self, now: datetime) -> timedelta | None:
+        """Return how long the rest takes at the same pace; None before the first chunk was read."""
+        if not self.chunks_read:
+            return None
+        spent = max(timedelta(), now - self.planned_at)
+        return spent * (self.chunks - self.chunks_read) / self.chunks_read
+
+
+def read_loads(
+    files: SnapshotFiles, snapshots: Snapshots, memory: Memory, key: object, *, count: int
+) -> tuple[Load, ...]:
+    """Return the newest snapshots, the newest first; those that are unreadable are left out.
+
+    Args:
+        files: The snapshots of a source, with their plans.
+        snapshots: Those of them that are complete.
+        memory: Of snapshots that were read.
+        key: Names the source, and where it is staged.
+        count: How many are returned of the complete ones, and of the others.
+    """
+    complete = snapshots.all_ids()
+    planned = sorted(set(files.planned_ids()) - set(complete))
+    loads = [
+        *_read_planned(files, planned[-count:], memory, key),
+        *_read_complete(snapshots, complete[-count:], memory, key),
+    ]
+    return tuple(sorted(loads, key=lambda load: load.id, reverse=True))
+
+
+def _read_complete(
+    snapshots: Snapshots, ids: list[str], memory: Memory, key: object
+) -> Iterator[Load]:
+    for id_ in ids:
+        load = memory.find((key, id_))
+        if not isinstance(load, Load):
+            try:
+                manifest = snapshots.read(id_)
+            except ManifestError:
+                continue
+            load = Load(
+                id=id_,
+                name=manifest.name,
+                planned_at=planned_at(id_),
+                completed_at=read_time(manifest.created_at),
+                rows=manifest.rows,
+                chunks=len(manifest.chunks),
+                chunks_read=len(manifest.chunks),
+                created_by=manifest.created_by,
+            )
+            memory.keep((key, id_), load, 1000)
+        yield load
+
+
+def _read_planned(
+    files: SnapshotFiles, ids: list[str], memory: Memory, key: object
+) -> Iterator[Load]:
+    for id_ in ids:
+        load = memory.find((key, "plan", id_))
+        if not isinstance(load, Load):
+            try:
+                plan = files.maybe_plan(id_)
+            except ManifestError:
+                continue
+            if plan is None:
+                continue
+            load = Load(
+                id=id_,
+                name=plan.name,
+                planned_at=planned_at(id_),
+                chunks=plan.chunk_count,
+                chunks_read=0,
+                created_by=plan.created_by,
+            )
+            memory.keep((key, "plan", id_), load, 1000)
+        yield replace(load, chunks_read=min(load.chunks, files.count_records(id_)))

@@ -1,0 +1,113 @@
+"""The status of a source: everything that its staged files say, bounded, as one value."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from airflow_provider_binlog.snapshot.plan import SnapshotFiles
+from airflow_provider_binlog.spark.merge.progress import PROGRESS, Progress, load_progress
+from airflow_provider_binlog.staging.object_store import ObjectStore
+from airflow_provider_binlog.staging.paths import (
+    Snapshots,
+    StoredFiles,
+    list_manifests,
+    manifest_folder,
+    manifest_name,
+    source_folder,
+)
+from airflow_provider_binlog.status.loads import Load, read_loads
+from airflow_provider_binlog.status.ranges import (
+    BYTES_PER_READ,
+    Memory,
+    RangeSummary,
+    read_newest,
+)
+from airflow_provider_binlog.status.tables import State, TableStatus, read_tables
+
+_LAKES_MAX = 20
+_LOADS = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceStatus:
+    """What is staged of a source, and merged.
+
+    Attributes:
+        read_at: When the files were read.
+        manifests: How many manifests there are.
+        ranges: The newest ones, the newest first.
+        lakes: What the merges of each lake have noted, in the order of their names.
+        loads: The newest snapshots, and those that are being read, the newest first.
+        tables: Those that need a person first.
+        problem: Why a manifest cannot be read; empty if all could.
+    """
+
+    read_at: datetime
+    manifests: int
+    ranges: tuple[RangeSummary, ...]
+    lakes: tuple[Progress, ...]
+    loads: tuple[Load, ...]
+    tables: tuple[TableStatus, ...]
+    problem: str = ""
+
+    @property
+    def newest(self) -> RangeSummary | None:
+        """The newest range; None if nothing is staged, or it is unreadable."""
+        return self.ranges[0] if self.ranges else None
+
+    @property
+    def states(self) -> dict[State, int]:
+        """How many tables have each state, in the order of the states."""
+        counted = Counter(table.state for table in self.tables)
+        return {state: counted[state] for state in State if counted[state]}
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was staged yet."""
+        return not (self.manifests or self.loads)
+
+
+def read_status(
+    store: ObjectStore, source: str, memory: Memory, location: str, *, ranges: int
+) -> SourceStatus:
+    """Return the status of a source.
+
+    Args:
+        store: Where it is staged.
+        source: Its name.
+        memory: Of files that were read, shared by all sources.
+        location: Names the store.
+        ranges: How many ranges are read, if their manifests are small.
+
+    Raises:
+        StagingError: The store denies access, or does not answer.
+    """
+    key = location, source
+    files = StoredFiles(store, source)
+    sequences = list_manifests(files)
+    newest = read_newest(
+        sequences,
+        lambda number: store.read(f"{manifest_folder(source)}/{manifest_name(number)}"),
+        memory,
+        key,
+        count=ranges,
+        bytes_max=BYTES_PER_READ,
+    )
+    folders = store.folders(f"{source_folder(source)}/{PROGRESS}")[:_LAKES_MAX]
+    found = (load_progress(files, f"{PROGRESS}/{folder}") for folder in folders)
+    lakes = tuple(sorted(filter(None, found), key=lambda progress: progress.lake))
+    loads = read_loads(SnapshotFiles(store, source), Snapshots(files), memory, key, count=_LOADS)
+    processed = {id_ for lake in lakes for id_ in lake.snapshots}
+    return SourceStatus(
+        read_at=datetime.now(UTC),
+        manifests=len(sequences),
+        ranges=newest.ranges,
+        lakes=lakes,
+        loads=loads,
+        tables=read_tables(
+            lakes, newest.ranges, [load.name for load in loads if load.id not in processed]
+        ),
+        problem=newest.problem,
+    )

@@ -1,0 +1,319 @@
+"""The page in Airflow's UI: a real api-server, and the rights of its users."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+import pytest
+
+from airflow_provider_binlog.checkpoint import Checkpoint
+from tests.support.api_server import ApiServer
+from tests.support.page import HOSTILE, Shop, create_shop
+
+if TYPE_CHECKING:
+    from tests.services.servers import Server
+    from tests.support.api_server import Answer
+
+pytestmark = pytest.mark.server
+
+_TABLES = 1000
+_KEY = "binlog_checkpoint_shop"
+
+
+@pytest.fixture(scope="module")
+def shop(
+    mysql97: Server,
+    airflow_database: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Shop]:
+    """Two captured ranges, of which the first is merged, and 1,000 more tables."""
+    from tests.fixtures.mysql import Database, execute
+
+    name = "page"
+    execute(mysql97, f"CREATE DATABASE {name} CHARACTER SET utf8mb4")
+    shop = create_shop(Database(mysql97, name), airflow_database, tmp_path_factory.mktemp("page"))
+    try:
+        shop.note_merge(1, more=_TABLES)
+        shop.server.await_health()
+        yield shop
+    finally:
+        shop.server.stop()
+        execute(mysql97, f"DROP DATABASE {name}")
+
+
+def address(page: str, /, **query: Any) -> str:
+    """Return the path of a page of the source."""
+    return f"/binlog/{page}?{urlencode({'dag_id': 'shop', 'name': 'shop', **query}, doseq=True)}"
+
+
+def get(shop: Shop, page: str, user: str | None = "admin", /, **query: Any) -> Answer:
+    return shop.server.request("GET", address(page, **query), user=user)
+
+
+def post(shop: Shop, page: str, user: str | None, form: Any, **headers: str) -> Answer:
+    given = headers or {"sec_fetch_site": "same-origin"}
+    return shop.server.request("POST", address(page), user=user, form=form, **given)
+
+
+def checkpoint(shop: Shop) -> str:
+    answer = shop.server.request("GET", f"/api/v2/variables/{_KEY}", user="admin")
+    return str(answer.json["value"])
+
+
+# ------------------------------------------------------------------- rights
+
+
+_PAGES: dict[str, dict[str, Any]] = {
+    "": {},
+    "source": {},
+    "manifest": {"sequence": 1},
+    "events": {"position": "binlog.000001:4"},
+    "reload": {"table": "page.orders"},
+    "checkpoint": {"sequence": 1},
+}
+
+
+@pytest.mark.parametrize("page", _PAGES)
+def test_nobody_sees_anything_without_a_login(shop: Shop, page: str) -> None:
+    answer = get(shop, page, None, **_PAGES[page])
+
+    assert answer.status == 401
+    assert "log in" in answer.text
+    assert "shop" not in answer.text
+    assert get(shop, page, None, **{**_PAGES[page], "dag_id": "~"}).status == 401
+
+
+def test_whoever_sees_the_dag_sees_its_source_and_who_may_trigger_it_can_act(shop: Shop) -> None:
+    for page in ("", "source", "manifest"):
+        assert get(shop, page, "viewer", **_PAGES[page]).status == 200
+    for page in ("events", "reload", "checkpoint"):
+        assert get(shop, page, "viewer", **_PAGES[page]).status == 403
+        assert get(shop, page, "user", **_PAGES[page]).status != 403
+    viewer, user = get(shop, "source", "viewer").text, get(shop, "source", "user").text
+    assert "Reload" not in viewer
+    assert "airflow binlog reload" in viewer
+    assert "Reload" in user
+    # The checkpoint is a Variable, which neither may see.
+    assert "you may not see Variables" in viewer
+    assert "you may not see Variables" in user
+    assert checkpoint_position(shop) in get(shop, "source", "op").text
+
+
+def checkpoint_position(shop: Shop) -> str:
+    return str(Checkpoint.decode(checkpoint(shop)).position)
+
+
+@pytest.mark.parametrize("dag_id", ["~", "another", "", "../shop", "shop/../../x"])
+def test_another_dag_has_no_source_here(shop: Shop, dag_id: str) -> None:
+    for page in ("source", "manifest", "events"):
+        answer = get(shop, page, "admin", **{**_PAGES[page], "dag_id": dag_id})
+        assert answer.status in (404, 422)
+
+
+# ------------------------------------------------------------------- what a browser is forbidden
+
+
+def test_every_answer_forbids_scripts_frames_and_files_of_others(shop: Shop) -> None:
+    for answer in (get(shop, ""), get(shop, "source"), get(shop, "none"), get(shop, "", None)):
+        policy = answer.headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "frame-ancestors 'self'" in policy
+        assert "unsafe" not in policy
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["cache-control"] == "no-store"
+
+
+def test_names_and_values_are_text(shop: Shop) -> None:
+    pages = [
+        get(shop, "source", q=HOSTILE),
+        get(shop, "source", q="<script>", state="<script>", run="<script>1"),
+        get(shop, "manifest", sequence=1),
+        get(shop, "reload", table=f"page.{HOSTILE}"),
+        get(shop, "source", name="<script>"),
+        shop.server.request("GET", "/binlog/?q=<script>", user="admin"),
+    ]
+
+    for answer in pages:
+        assert "<img" not in answer.text
+        assert not re.search(r"<script(?! src=)", answer.text)
+        assert "49" not in re.findall(r"onerror=alert\(1\)&gt;.{0,40}", answer.text)
+    assert "&lt;img src=x onerror=alert(1)&gt;" in pages[0].text
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"sec_fetch_site": "cross-site"},
+        {"sec_fetch_site": "same-site"},
+        {"sec_fetch_site": "none"},
+        {"origin": "https://evil.example"},
+        {"origin": "null"},
+        {"x_nothing": "said"},
+    ],
+)
+def test_a_form_of_another_site_does_nothing(shop: Shop, headers: dict[str, str]) -> None:
+    runs = shop.query("SELECT count(*) FROM dag_run")
+    before = checkpoint(shop)
+
+    form = {"table": "page.orders", "sequence": "1", "expected": before}
+    assert post(shop, "reload", "admin", form, **headers).status == 403
+    assert post(shop, "checkpoint", "admin", form, **headers).status == 403
+
+    assert shop.query("SELECT count(*) FROM dag_run") == runs
+    assert checkpoint(shop) == before
+
+
+# ------------------------------------------------------------------- what a source shows
+
+
+def test_the_source_shows_what_the_server_and_the_manifests_say(shop: Shop) -> None:
+    text = get(shop, "source").text
+    manifest = json.loads(next(shop.staging.glob("shop/manifests/*2.json")).read_bytes())
+
+    assert f"{manifest['stop']['file']}:{manifest['stop']['offset']}" in text
+    assert manifest["stop"]["gtid"] in text
+    (end,) = shop.database.query("SHOW BINARY LOG STATUS")
+    assert f"{end[0]}:{end[1]}" in text
+    for state in ("stale", "suspect", "loading", "live"):
+        assert f'class="state {state}"' in text
+    assert "rows were removed" in text
+    assert "Range 2</a>: 2 rows in 1 table" in text
+    assert 'class="state failed"' in text
+
+
+def test_a_thousand_tables_are_shown_by_pages_and_searched(shop: Shop) -> None:
+    first, last = get(shop, "source").text, get(shop, "source", page=11).text
+
+    assert first.count('<th scope="row">') == 100
+    assert "many.table_0999" in last
+    found = get(shop, "source", q="TABLE_07").text
+    assert found.count('<th scope="row">') == 100
+    assert f"100 of {_TABLES + 4:,}" in found
+    stale = get(shop, "source", state="stale").text
+    assert stale.count('<th scope="row">') == 1
+    assert "No table matches" in get(shop, "source", q="nothing like it").text
+    assert get(shop, "source", page=10**15).status == 200
+
+
+def test_a_manifest_shows_its_tables_and_positions(shop: Shop) -> None:
+    text = get(shop, "manifest", sequence=1).text
+
+    assert "CREATE TABLE orders" in text
+    for name in shop.names("orders", "items", "visits"):
+        assert name in text
+    assert get(shop, "manifest", sequence=99).status == 409
+    assert "a manifest is missing" in get(shop, "manifest", sequence=99).text
+
+
+def test_events_are_those_of_the_server(shop: Shop) -> None:
+    stop = json.loads(next(shop.staging.glob("shop/manifests/*1.json")).read_bytes())["stop"]
+    at = f"{stop['file']}:{stop['offset']}"
+
+    text = get(shop, "events", "user", position=at).text
+
+    shown = re.findall(r"<tr.*?<code>(.*?)</code></td><td>(.*?)</td>", text)
+    events = shop.database.query(
+        f"SHOW BINLOG EVENTS IN '{stop['file']}' FROM {stop['offset']} LIMIT 4"
+    )
+    after = [(f"{row[0]}:{row[1]}", row[2]) for row in events]
+    index = [position for position, _ in shown].index(at)
+    assert index > 0
+    assert shown[index : index + 4] == after
+    for wrong in (f"{stop['file']}:{stop['offset'] + 1}", "nothing", "binlog.999999:4"):
+        assert get(shop, "events", "user", position=wrong).status == 409
+
+
+# ------------------------------------------------------------------- actions, as the person
+
+
+def test_a_reload_is_a_run_that_airflow_notes_the_person_for(shop: Shop) -> None:
+    tables = shop.names("items", HOSTILE)
+
+    assert post(shop, "reload", "viewer", {"table": tables}).status == 403
+    assert post(shop, "reload", None, {"table": tables}).status == 401
+    assert post(shop, "reload", "user", {}).status == 409
+    assert post(shop, "reload", "user", {"table": "orders"}).status == 409
+    answer = post(shop, "reload", "user", {"table": tables})
+
+    assert answer.status == 303
+    (run_id,) = parse_qs(urlsplit(answer.headers["location"]).query)["run"]
+    run = shop.server.request("GET", f"/api/v2/dags/shop/dagRuns/{run_id}", user="admin").json
+    assert run["conf"] == {"reload": tables}
+    assert run["triggering_user_name"] == "user"
+    assert ("trigger_dag_run", "user") in shop.query("SELECT event, owner FROM log")
+    assert run_id in get(shop, "source", "user", run=run_id).text
+    shop.server.request("DELETE", f"/api/v2/dags/shop/dagRuns/{run_id}", user="admin")
+
+
+def test_a_checkpoint_is_set_by_who_may_change_the_variable(shop: Shop) -> None:
+    before = checkpoint(shop)
+    saved = Checkpoint.decode(before)
+    assert saved.sequence == 2
+    form = {"sequence": "1", "expected": before}
+
+    assert "Set the checkpoint" in get(shop, "checkpoint", "op", sequence=1).text
+    # The right to trigger the DAG is not the right to change a Variable.
+    assert post(shop, "checkpoint", "user", form).status == 403
+    assert post(shop, "checkpoint", "op", {**form, "expected": "{}"}).status == 409
+    assert post(shop, "checkpoint", "op", {**form, "sequence": "7"}).status == 409
+    assert post(shop, "checkpoint", "op", {**form, "sequence": "x"}).status == 422
+    assert checkpoint(shop) == before
+    assert post(shop, "checkpoint", "op", form).status == 303
+
+    moved = Checkpoint.decode(checkpoint(shop))
+    first = json.loads(next(shop.staging.glob("shop/manifests/*1.json")).read_bytes())
+    assert (moved.sequence, moved.position.to_json()["offset"]) == (1, first["stop"]["offset"])
+    assert moved.saved_by.startswith("op")
+    assert ("patch_variable", "op") in shop.query("SELECT event, owner FROM log")
+    # A second one, of a person who saw what is no more.
+    assert post(shop, "checkpoint", "op", {**form, "sequence": "2"}).status == 409
+    again = {"sequence": "2", "expected": checkpoint(shop)}
+    assert post(shop, "checkpoint", "op", again).status == 303
+    assert Checkpoint.decode(checkpoint(shop)).same_position(saved)
+
+
+def test_a_lost_checkpoint_is_restored_from_the_manifests(shop: Shop) -> None:
+    before = Checkpoint.decode(checkpoint(shop))
+    shop.server.request("DELETE", f"/api/v2/variables/{_KEY}", user="admin")
+
+    assert "It was lost" in get(shop, "source", "op").text
+    assert post(shop, "checkpoint", "op", {"sequence": "2", "expected": ""}).status == 303
+    assert Checkpoint.decode(checkpoint(shop)).same_position(before)
+
+
+@pytest.mark.slow
+def test_what_cannot_be_reached_is_named_and_the_rest_is_shown(shop: Shop) -> None:
+    shop.run_dags("moved", "broken")
+
+    moved = get(shop, "source", dag_id="moved").text
+    assert "The server&#39;s log cannot be read now." in moved
+    assert "Range 2</a>: 2 rows" in moved
+    assert 'class="state stale"' in moved
+    broken = get(shop, "source", dag_id="broken", name="broken").text
+    assert "The staged files cannot be read now." in broken
+    assert "the connection of this location does not exist" in broken
+    both = shop.server.request("GET", "/binlog/", user="admin").text
+    assert "The staged files cannot be read" in both
+    assert ">shop</a>" in both
+    manifest = get(shop, "manifest", dag_id="broken", name="broken", sequence=1)
+    assert manifest.status == 409
+
+
+@pytest.mark.slow
+def test_the_ui_may_have_a_path_of_its_own(shop: Shop) -> None:
+    server = ApiServer.start(shop.home, shop.variables, path="/af")
+    try:
+        server.await_health()
+        text = server.request("GET", address("source"), user="admin").text
+        assert 'href="/af/dags/shop"' in text
+        assert "Range 2</a>: 2 rows" in text
+        plugins = server.request("GET", "/api/v2/plugins", user="admin").json["plugins"]
+        (plugin,) = (each for each in plugins if each["name"] == "binlog")
+        assert plugin["external_views"][0]["href"] == "/af/binlog/"
+    finally:
+        server.stop()
