@@ -1,31 +1,21 @@
-"""A spark-submit: its program, what of its output is logged, and why it failed."""
+"""A spark-submit of Airflow's: its connection, what of its output is logged, why it failed."""
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 from collections.abc import Mapping
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from airflow_provider_binlog.hooks.binlog import find_connection
-
-LOG_LEVEL = "spark.log.level"
-_QUIET = {LOG_LEVEL: "ERROR", "spark.ui.showConsoleProgress": "false"}
-
-_NOISE = re.compile(
-    # Spark logs so before its context exists, whatever its level is to be.
-    r"\d\d/\d\d/\d\d \d\d:\d\d:\d\d (TRACE|DEBUG|INFO|WARN) "
-    r"|Using Spark's default log4j profile|Setting Spark log level to"
-    r"|WARNING: Using incubator modules|Picked up (_JAVA_OPTIONS|JAVA_TOOL_OPTIONS)"
-    # Ivy, which resolves `packages` for each job.
-    r"|::|:: \w|Ivy Default Cache|The jars for the packages stored in|confs: \[|found \S+ in "
-    r"|downloading http|\[SUCCESSFUL|\||-{9}|\S+ added as a dependency|\S+ (from|by) \S+ in \["
-    r"|\d+ artifacts copied"
+from airflow_provider_binlog.spark.job.submit import (
+    LOG_LEVEL,
+    QUIET,
+    find_reason,
+    find_spark_submit,
+    is_noise,
 )
-_REASON = re.compile(r"(?:Exception in thread \"[^\"]*\" )?([\w.$]*(?:Exception|Error)\b.*)")
+
 _OUTPUT = "Last spark-submit output:\n"
 
 
@@ -54,21 +44,12 @@ def find_environment(conn_id: str, deploy_mode: str | None = None) -> SubmitEnvi
         return SubmitEnvironment(None, {}, in_cluster=mode == "cluster")
     # A local master: use the Spark and Python of Airflow's environment, not the first on the PATH.
     python = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
-    return SubmitEnvironment(find_own_spark_submit(), python, in_cluster=False)
-
-
-def find_own_spark_submit() -> str | None:
-    """Return spark-submit of this environment's PySpark; None without, or if SPARK_HOME is set."""
-    spec = None if os.environ.get("SPARK_HOME") else find_spec("pyspark")
-    if spec is None or spec.origin is None:
-        return None
-    path = Path(spec.origin).parent / "bin" / "spark-submit"
-    return str(path) if path.exists() else None
+    return SubmitEnvironment(find_spark_submit(), python, in_cluster=False)
 
 
 def quiet_conf(conf: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return the settings of a job that logs errors alone, unless they say otherwise."""
-    return {**_QUIET, **(conf or {})}
+    return {**QUIET, **(conf or {})}
 
 
 class JobLog:
@@ -79,7 +60,7 @@ class JobLog:
 
     def info(self, event: str, *arguments: Any, **context: Any) -> None:
         """Log a message of the hook, or a line of the job."""
-        if arguments or not _NOISE.match(event):
+        if arguments or not is_noise(event):
             self._log.info(event, *arguments, **context)
 
     def __getattr__(self, name: str) -> Any:
@@ -92,11 +73,7 @@ def silence(hook: Any, conf: Mapping[str, Any] | None) -> None:
         hook._log = JobLog(hook.log)  # noqa: SLF001  There is no public way to one hook's logger.
 
 
-def find_reason(failure: Exception) -> str:
-    """Return why a spark-submit failed: its first exception, or the last line that it printed."""
+def explain_failure(failure: Exception) -> str:
+    """Return why a spark-submit failed, by what a hook has raised for it."""
     _, found, output = str(failure).partition(_OUTPUT)
-    lines = [line for line in map(str.strip, output.splitlines()) if line]
-    if not found or not lines:
-        return str(failure)
-    reasons = filter(None, map(_REASON.match, lines))
-    return next((match[1] for match in reasons), lines[-1])
+    return (found and find_reason(output.splitlines())) or str(failure)

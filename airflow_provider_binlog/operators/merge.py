@@ -25,8 +25,8 @@ from airflow_provider_binlog.errors import (
 from airflow_provider_binlog.hooks.binlog import read_postgres_settings
 from airflow_provider_binlog.hooks.object_storage import lake_location, open_store, spark_location
 from airflow_provider_binlog.hooks.spark_submit import (
+    explain_failure,
     find_environment,
-    find_reason,
     quiet_conf,
     silence,
 )
@@ -264,7 +264,7 @@ class BinlogMergeOperator(RendersObjects, SparkSubmitOperator):
             # What a hook raises depends on where the driver runs.
             error = find_error(read_report(store, report))
             if error is None and isinstance(failure, AirflowException):
-                error = UnknownMergeError(f"spark-submit failed: {find_reason(failure)}")
+                error = UnknownMergeError(f"spark-submit failed: {explain_failure(failure)}")
             if error is not None:
                 raise error from None
             raise

@@ -28,13 +28,12 @@ from airflow_provider_binlog.operators.arguments import (
 )
 from airflow_provider_binlog.schema import TableName
 from airflow_provider_binlog.snapshot.needed import (
-    LakeTables,
     choose_tables,
     find_needed,
     has_new_snapshot,
 )
-from airflow_provider_binlog.snapshot_manifest import SnapshotManifest
 from airflow_provider_binlog.sources.binlog_source import BinlogSource, LakeFormat, check_choice
+from airflow_provider_binlog.sources.lakes import lake_tables
 from airflow_provider_binlog.spark.merge.progress import Progress, load_progress, progress_folder
 from airflow_provider_binlog.staging.manifest_log import ManifestLog, SchemaFiles
 from airflow_provider_binlog.staging.paths import Snapshots, StoredFiles
@@ -139,23 +138,3 @@ class NeededTables:
         rules = read_options(self.options)
         location = lake_location(self.format, self.lake, rules)
         return load_progress(self._files(), progress_folder(self.format, location, rules))
-
-
-def lake_tables(progress: Progress | None) -> LakeTables:
-    """Return what the progress of a lake says of its tables; None before its first merge."""
-    from airflow_provider_binlog.spark.reload.plan import is_comparable, is_reached
-
-    if progress is None:
-        return LakeTables()
-    end, tables = progress.end, progress.tables
-
-    def awaits_log(snapshot: SnapshotManifest) -> bool:
-        # A merge refuses a snapshot whose position cannot be compared.
-        return end is None or (is_comparable(snapshot, end) and not is_reached(snapshot, end))
-
-    return LakeTables(
-        {name: table.loaded for name, table in tables.items()},
-        {name for name, table in tables.items() if table.hold is not None},
-        progress.snapshots,
-        awaits_log,
-    )

@@ -16,8 +16,8 @@ from airflow_provider_binlog.errors import ConfigurationError, ManifestError, Sp
 from airflow_provider_binlog.executors.job import ChunkWork, Job, JobReport, Outcome, SubRangeWork
 from airflow_provider_binlog.hooks.object_storage import locate
 from airflow_provider_binlog.hooks.spark_submit import (
+    explain_failure,
     find_environment,
-    find_reason,
     quiet_conf,
     silence,
 )
@@ -98,7 +98,7 @@ class EngineOperator(RendersObjects, BaseOperator):
                 hook.submit(str(APPLICATION))
             except AirflowException as failure:
                 error = _read_report(report).find_error()
-                raise (error or _spark_failed(find_reason(failure))) from None
+                raise (error or _spark_failed(explain_failure(failure))) from None
             ended = _read_report(report)
         if (error := ended.find_error()) is not None:
             raise error

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_provider_binlog.operators.needed_tables import lake_tables
+from airflow_provider_binlog.sources.lakes import lake_tables
 from airflow_provider_binlog.spark.merge.progress import read_start
 from airflow_provider_binlog.staging.paths import StoredFiles
 from airflow_provider_binlog.table_options import TableRules

@@ -22,8 +22,8 @@ from airflow_provider_binlog.errors import (
     TableLockedError,
     UnsupportedError,
 )
-from airflow_provider_binlog.operators.needed_tables import lake_tables
 from airflow_provider_binlog.snapshot.needed import find_needed
+from airflow_provider_binlog.sources.lakes import lake_tables
 from airflow_provider_binlog.spark.merge.progress import load_progress, progress_folder
 from airflow_provider_binlog.staging.manifest_log import SchemaFiles
 from airflow_provider_binlog.staging.paths import Snapshots, StoredFiles

@@ -9,7 +9,7 @@ from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.sdk import BaseHook, Connection
 from airflow.sdk.exceptions import AirflowException
 
-from airflow_provider_binlog.hooks.spark_submit import find_reason, quiet_conf, silence
+from airflow_provider_binlog.hooks.spark_submit import explain_failure, quiet_conf, silence
 
 # As spark-submit of Spark 4.1.3 printed them, with `packages`.
 PRINTED = """\
@@ -75,7 +75,7 @@ def test_the_reason_of_a_failure_is_not_the_command_line(hook: SparkSubmitHook) 
         hook._last_submit_log_lines.extend(lines)
         error = AirflowException(f"Cannot execute: spark-submit ... is: 1.{hook._submit_log_tail}")
         hook._last_submit_log_lines.clear()
-        return find_reason(error)
+        return explain_failure(error)
 
     assert failure("JAVA_HOME is not set", "") == "JAVA_HOME is not set"
     missing = "java.lang.RuntimeException: [unresolved dependency: io.delta#x;1: not found]"

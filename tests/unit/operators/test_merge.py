@@ -16,7 +16,6 @@ from airflow_provider_binlog.errors import (
     ConnectionNotFoundError,
     UnknownMergeError,
 )
-from airflow_provider_binlog.hooks.spark_submit import find_own_spark_submit
 from airflow_provider_binlog.operators import merge as module
 from airflow_provider_binlog.operators.merge import (
     BinlogMergeOperator,
@@ -24,6 +23,7 @@ from airflow_provider_binlog.operators.merge import (
     report_key,
 )
 from airflow_provider_binlog.spark.job.options import parse_arguments
+from airflow_provider_binlog.spark.job.submit import find_spark_submit
 from airflow_provider_binlog.table_options import TableOptions
 from tests.support.stores import open_store
 
@@ -140,12 +140,12 @@ def test_it_can_be_mapped_over_lakes() -> None:
 
 def test_spark_submit_of_this_environment_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SPARK_HOME", raising=False)
-    found = find_own_spark_submit()
+    found = find_spark_submit()
     monkeypatch.setenv("SPARK_HOME", "/opt/spark")
 
     assert found is not None
     assert Path(found).name == "spark-submit"
-    assert find_own_spark_submit() is None
+    assert find_spark_submit() is None
 
 
 # ------------------------------------------------------------------- tables that wait for a reload

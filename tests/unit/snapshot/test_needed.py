@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_binlog.errors import ConfigurationError
-from airflow_provider_binlog.operators.needed_tables import lake_tables
 from airflow_provider_binlog.schema import TableName
 from airflow_provider_binlog.snapshot.needed import (
     choose_tables,
@@ -19,6 +18,7 @@ from airflow_provider_binlog.snapshot.needed import (
 )
 from airflow_provider_binlog.snapshot.take import share_chunks
 from airflow_provider_binlog.snapshot_manifest import new_snapshot_id, snapshot_path
+from airflow_provider_binlog.sources.lakes import lake_tables
 from airflow_provider_binlog.spark.merge.progress import Progress, TableProgress
 from airflow_provider_binlog.spark.target.state import Hold, Mark
 from airflow_provider_binlog.staging.manifest_log import SchemaFiles
