@@ -49,20 +49,23 @@ class BinlogHook(BaseHook):
         return self.settings.connect()
 
     def test_connection(self) -> tuple[bool, str]:
-        """Return whether capture can work with this connection, and if not, all that is missing."""
+        """Return whether capture can work with this connection, and what is missing or unusual."""
         from airflow_provider_binlog.transport.server import information_schema, queries, setup
 
         try:
             with closing(self.get_conn()) as connection:
+                findings = setup.list_findings(connection)
                 # First, since a server without a log has no identity.
-                setup.check_setup(connection)
+                setup.raise_errors(findings, queries.server_version(connection))
                 identity = queries.identify(connection)
                 end = queries.log_end(connection)
                 tables = information_schema.describe_tables(connection)
         except BinlogError as error:
             return False, str(error)
         server = f"{identity.flavor.value} server {identity.server}"
-        return True, f"{server}, log ends at {end}, tables: {tables}"
+        warnings = [str(finding) for finding in findings if finding.level is setup.Level.WARNING]
+        lines = [f"{server}, log ends at {end}, tables: {tables}", *warnings]
+        return True, "; ".join(lines)
 
 
 def read_settings(connection: Connection) -> ConnectionSettings:

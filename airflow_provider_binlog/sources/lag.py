@@ -11,7 +11,6 @@ Source: mysql-server, sql/binlog.cc, purge_logs_before_date; mariadb, sql/log.cc
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -22,8 +21,6 @@ from airflow_provider_binlog.position import FIRST_OFFSET, Position, SourceIdent
 from airflow_provider_binlog.transport.server import queries
 from airflow_provider_binlog.transport.server.driver import Connect
 from airflow_provider_binlog.transport.stream.commands import file_created, next_event_time
-
-_SECONDS_PER_DAY = 86_400
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +122,7 @@ def read_lag(connect: Connect, position: Position, identity: SourceIdentity) -> 
         oldest=oldest,
         bytes_before=queries.bytes_of(logs, oldest, position),
         file_closed=_utc(closed),
-        expires_after=_expiry(values),
+        expires_after=queries.find_expiry(values),
     )
 
 
@@ -141,15 +138,6 @@ def _number(file: str) -> int:
 
 def _utc(seconds: int | None) -> datetime | None:
     return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
-
-
-def _expiry(values: Mapping[str, str]) -> timedelta | None:
-    """Return for how long a server keeps a file, by its settings; None for ever."""
-    if values.get("binlog_expire_logs_auto_purge", "ON") == "OFF":
-        return None
-    seconds = int(values.get("binlog_expire_logs_seconds") or 0)
-    seconds = seconds or int(float(values.get("expire_logs_days") or 0) * _SECONDS_PER_DAY)
-    return timedelta(seconds=seconds) if seconds else None
 
 
 @dataclass(frozen=True)

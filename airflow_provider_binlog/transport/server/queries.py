@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import NamedTuple
 
 from airflow_provider_binlog import errors
@@ -63,6 +64,7 @@ GLOBAL_VARIABLES = (
     *("binlog_expire_logs_auto_purge", "binlog_expire_logs_seconds", "expire_logs_days"),
     *("binlog_storage_engine", "binlog_format", "binlog_row_image", "binlog_row_metadata"),
     *("binlog_row_value_options", "binlog_checksum", "gtid_mode", "gtid_domain_id"),
+    *("binlog_transaction_compression", "log_bin_compress"),
     *("log_bin", "log_bin_basename", "log_replica_updates", "log_slave_updates"),
     *("lower_case_table_names", "server_id", "server_uid", "server_uuid"),
     *("time_zone", "version", "wsrep_on"),
@@ -121,7 +123,10 @@ def replica_lag(connection: Connection) -> float | None:
     return max(lags, default=None)
 
 
-def find_engine_problem(values: dict[str, str]) -> str:
+_SECONDS_PER_DAY = 86_400
+
+
+def find_engine_problem(values: Mapping[str, str]) -> str:
     """Return what is wrong with where a server keeps its log, and the repair; empty if nothing."""
     engine = values.get("binlog_storage_engine", "")
     if engine.lower() in ("", "none", "file"):
@@ -131,6 +136,15 @@ def find_engine_problem(values: dict[str, str]) -> str:
         f"binlog_storage_engine is {engine}, and this log is not read yet: remove the option, "
         "restart the server, and load the tables from snapshots."
     )
+
+
+def find_expiry(values: Mapping[str, str]) -> timedelta | None:
+    """Return for how long a server keeps a file of its log, by its settings; None for ever."""
+    if values.get("binlog_expire_logs_auto_purge", "ON") == "OFF":
+        return None
+    seconds = int(values.get("binlog_expire_logs_seconds") or 0)
+    seconds = seconds or int(float(values.get("expire_logs_days") or 0) * _SECONDS_PER_DAY)
+    return timedelta(seconds=seconds) if seconds else None
 
 
 @driver_errors()

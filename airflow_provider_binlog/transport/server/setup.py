@@ -1,4 +1,7 @@
-"""Check the setup of a server for capture, its log filters included; name what corrects it.
+"""What a server and its account are like for capture: one list, for people and for tasks.
+
+The connection's test, the command `check`, and the extract task before it stages anything read the
+same findings. Those that are errors are refused, all at once.
 
 Source: MySQL 9.7 reference manual, 19.1.6.4, 19.2.5.1 Evaluation of Database-Level Replication and
 Binary Logging Options, 8.2.2 Privileges; MariaDB documentation, GRANT, Replication Filters.
@@ -7,7 +10,11 @@ Binary Logging Options, 8.2.2 Privileges; MariaDB documentation, GRANT, Replicat
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
 
 from airflow_provider_binlog.errors import AccessDeniedError, ServerSetupError
 from airflow_provider_binlog.names import quote_identifier
@@ -15,6 +22,50 @@ from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.transport.server import driver, queries
 from airflow_provider_binlog.transport.server.driver import Connection, driver_errors, query
 from airflow_provider_binlog.transport.server.information_schema import list_tables
+
+
+class Level(StrEnum):
+    """What a finding means for capture."""
+
+    OK = "ok"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was checked.
+
+    Attributes:
+        name: A variable of the server, a privilege, or what tables are checked for.
+        found: As it is.
+        level: An error is refused by capture, or quarantines the tables.
+        why: What follows from it; empty if nothing does.
+        repair: The statement or the setting that mends it; empty if nothing has to be.
+        tables: The tables that it concerns; empty for all.
+    """
+
+    name: str
+    found: str
+    level: Level = Level.OK
+    why: str = ""
+    repair: str = ""
+    tables: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """Return a sentence: what is wrong, and what mends it."""
+        return ": ".join(filter(None, (self.why, self.repair)))
+
+    def to_json(self) -> dict[str, object]:
+        """Return plain values."""
+        return {
+            "level": self.level.value,
+            "check": self.name,
+            "found": self.found,
+            "why": self.why,
+            "repair": self.repair,
+            "tables": list(self.tables),
+        }
 
 
 @driver_errors()
@@ -27,54 +78,253 @@ def check_setup(connection: Connection) -> None:
         ServerSetupError: A variable is not as it must be; the text has the statement that sets it.
         AccessDeniedError: Only privileges are missing; the text has the GRANT.
     """
-    asked = queries.server_version(connection)
-    wrong = setting_problems(asked, queries.global_variables(connection))
-    missing = _privilege_problems(connection, asked)
-    if problem := find_replica_problem(connection):
-        wrong.append(f"{problem}.")
-    if not wrong and not missing:
+    raise_errors(list_findings(connection), queries.server_version(connection))
+
+
+def raise_errors(findings: Iterable[Finding], of: queries.ServerVersion) -> None:
+    """Raise what `check_setup` raises for findings."""
+    wrong = [finding for finding in findings if finding.level is Level.ERROR]
+    if not wrong:
         return
-    numbered = [f"({number}) {text}" for number, text in enumerate([*wrong, *missing], start=1)]
-    kind = ServerSetupError if wrong else AccessDeniedError
-    raise kind(f"this server cannot be captured yet: {' '.join(numbered)}", server=asked.text)
+    numbered = [f"({number}) {finding}" for number, finding in enumerate(wrong, start=1)]
+    is_denied = all(finding.name.startswith(_PRIVILEGE) for finding in wrong)
+    kind = AccessDeniedError if is_denied else ServerSetupError
+    raise kind(f"this server cannot be captured yet: {' '.join(numbered)}", server=of.text)
 
 
-def setting_problems(of: queries.ServerVersion, values: dict[str, str]) -> list[str]:
-    """Return a sentence for each variable that is not as it must be, with what sets it."""
-    problems = []
-    if values.get("log_bin", "OFF").upper() not in {"ON", "1"}:
-        problems.append(f"{driver.LOG_IS_OFF}.")
-    if values.get("server_id", "0") == "0":
-        problems.append(
-            "server_id is 0, and the server then sends its log to nobody: "
-            + _set(of, "server_id", "1")
+@driver_errors()
+def list_findings(connection: Connection) -> list[Finding]:
+    """Return what a server and the account are like for capture, whatever its tables are."""
+    of, values = queries.server_version(connection), queries.global_variables(connection)
+    return [
+        *list_settings(of, values),
+        _check_updates(connection, values),
+        *_list_privileges(connection, of),
+        _check_clock(connection),
+    ]
+
+
+_TESTED = {Flavor.MYSQL: (8, 0), Flavor.MARIADB: (10, 6)}
+_KEPT_MIN = timedelta(days=1)
+_KEPT_SECONDS = 7 * 86_400
+
+
+def list_settings(of: queries.ServerVersion, values: Mapping[str, str]) -> list[Finding]:
+    """Return what the variables of a server are like for capture."""
+    settings = _Settings(of, values)
+    findings = [
+        _check_version(of),
+        settings.check_log(),
+        settings.check(
+            "server_id",
+            lambda value: value != "0",
+            why="server_id is 0, and the server then sends its log to nobody",
+            repair=_set(of, "server_id", "1"),
+        ),
+        settings.check(
+            "lower_case_table_names",
+            lambda value: value == "0",
+            why="lower_case_table_names is not 0",
+            repair=(
+                "statements in the log then write names as their author did, and rows do not, so "
+                "that a TRUNCATE could be missed. It is set for good when a server is initialised: "
+                "capture from a replica that was initialised with 0."
+            ),
+            default="0",
+        ),
+        settings.check_engine(),
+        settings.check(
+            "binlog_format",
+            lambda value: value == "ROW",
+            why=f"binlog_format is {values.get('binlog_format')}, statements hold no row changes",
+            repair=_set(of, "binlog_format", "ROW"),
+        ),
+        settings.check(
+            "binlog_row_image",
+            lambda value: value == "FULL",
+            level=Level.WARNING,
+            why="a table whose rows get other keys is stale until it is reloaded",
+            repair=_set(of, "binlog_row_image", "FULL"),
+        ),
+        settings.check(
+            "binlog_row_metadata",
+            lambda value: value == "FULL",
+            level=Level.WARNING,
+            why=(
+                "the log has neither the names of columns nor their keys: capture needs SELECT on "
+                "the tables"
+            ),
+            repair=_set(of, "binlog_row_metadata", "FULL"),
+            default="NO_LOG",
+        ),
+        settings.check(
+            "binlog_row_value_options",
+            lambda value: not value or values.get("binlog_row_image", "FULL") == "FULL",
+            level=Level.WARNING,
+            why=(
+                "with row images that lack columns, the log does not have the JSON documents that "
+                "partial updates change: their tables are quarantined"
+            ),
+            repair=_set(of, "binlog_row_value_options", "''"),
+        ),
+        settings.check("binlog_transaction_compression"),
+        settings.check("log_bin_compress"),
+        settings.check(
+            "gtid_mode",
+            lambda value: value == "ON",
+            level=Level.WARNING,
+            why=(
+                "without GTIDs, capture cannot follow a failover, and each snapshot needs "
+                "LOCK TABLES"
+            ),
+            repair="gtid_mode=ON, step by step",
+        ),
+        settings.check_retention(),
+    ]
+    return [finding for finding in findings if finding is not None]
+
+
+def needs_select(of: queries.ServerVersion, values: Mapping[str, str]) -> bool:
+    """Whether capture reads information_schema of each table, not only its snapshots."""
+    logged = (values.get("binlog_row_metadata"), values.get("binlog_row_image", "FULL"))
+    # On MariaDB even FULL does not distinguish a UUID from a BINARY(16).
+    return of.flavor is Flavor.MARIADB or logged != ("FULL", "FULL")
+
+
+class _Settings:
+    """Checks the variables of a server; what a release does not have is not checked."""
+
+    def __init__(self, of: queries.ServerVersion, values: Mapping[str, str]) -> None:
+        self._of = of
+        self._values = values
+
+    def check(
+        self,
+        name: str,
+        is_right: Callable[[str], bool] = lambda _: True,
+        *,
+        level: Level = Level.ERROR,
+        why: str = "",
+        repair: str = "",
+        default: str | None = None,
+    ) -> Finding | None:
+        value = self._values.get(name, default)
+        if value is None:
+            return None
+        if is_right(value.upper()):
+            return Finding(name, value)
+        return Finding(name, value, level, why, repair)
+
+    def check_log(self) -> Finding:
+        value = self._values.get("log_bin", "OFF")
+        if value.upper() in {"ON", "1"}:
+            return Finding("log_bin", value)
+        return Finding("log_bin", value, Level.ERROR, *_split(f"{driver.LOG_IS_OFF}."))
+
+    def check_engine(self) -> Finding | None:
+        value = self._values.get("binlog_storage_engine", "")
+        problem = queries.find_engine_problem(self._values)
+        if not problem:
+            return None
+        return Finding("binlog_storage_engine", value, Level.ERROR, *_split(problem))
+
+    def check_retention(self) -> Finding:
+        name, kept = "binlog_expire_logs_seconds", queries.find_expiry(self._values)
+        if kept is None or kept >= _KEPT_MIN:
+            return Finding(name, "for ever" if kept is None else str(kept))
+        return Finding(
+            name,
+            str(kept),
+            Level.WARNING,
+            "the server deletes its log sooner than a day after it was written: a DAG that pauses "
+            "for as long loses changes",
+            _set(self._of, name, str(_KEPT_SECONDS)),
         )
-    if values.get("lower_case_table_names", "0") != "0":
-        problems.append(
-            "lower_case_table_names is not 0: statements in the log then write names as their "
-            "author did, and rows do not, so that a TRUNCATE could be missed. It is set for good "
-            "when a server is initialised: capture from a replica that was initialised with 0."
-        )
-    if problem := queries.find_engine_problem(values):
-        problems.append(problem)
-    if (value := values.get("binlog_format", "ROW")).upper() != "ROW":
-        correction = _set(of, "binlog_format", "ROW")
-        problems.append(f"binlog_format is {value}, statements hold no row changes: {correction}")
-    return problems
 
 
-def _privilege_problems(connection: Connection, asked: queries.ServerVersion) -> list[str]:
-    problems = []
-    if not _may(connection, "SHOW BINARY LOGS"):
-        problems.append(_lacks(connection, "REPLICATION CLIENT", "reading where the log ends"))
-    if asked.flavor is Flavor.MARIADB:
+def _check_version(of: queries.ServerVersion) -> Finding:
+    if of.version >= _TESTED[of.flavor]:
+        return Finding("version", f"{of.flavor.value} {of.text}")
+    oldest = ".".join(map(str, _TESTED[of.flavor]))
+    return Finding(
+        "version",
+        f"{of.flavor.value} {of.text}",
+        Level.WARNING,
+        f"it is older than {oldest}, the oldest release that is tested",
+    )
+
+
+def _split(problem: str) -> tuple[str, str]:
+    """Return why something is a problem, and its repair."""
+    why, _, repair = problem.partition(": ")
+    return why, repair
+
+
+def _check_updates(connection: Connection, values: Mapping[str, str]) -> Finding:
+    name = _updates_variable(values)
+    value = values.get(name, "")
+    if problem := find_replica_problem(connection):
+        return Finding(name, value, Level.ERROR, *_split(f"{problem}."))
+    return Finding(name, value)
+
+
+def _updates_variable(values: Mapping[str, str]) -> str:
+    names = ("log_replica_updates", "log_slave_updates")
+    return next((name for name in names if name in values), names[0])
+
+
+_CLOCK_SECONDS_MAX = 5
+
+
+def _check_clock(connection: Connection) -> Finding:
+    before = time.time()
+    row = query(connection, "SELECT UNIX_TIMESTAMP(SYSDATE(6)) AS now")[0]
+    # The answer was made somewhere in between.
+    ahead = float(row["now"]) - (before + time.time()) / 2
+    found = f"{ahead:+.1f} s"
+    if abs(ahead) <= _CLOCK_SECONDS_MAX:
+        return Finding("clock", found)
+    return Finding(
+        "clock",
+        found,
+        Level.WARNING,
+        "the clocks of the server and of this machine differ: so do lags and times of rows",
+        "synchronise both by NTP",
+    )
+
+
+_PRIVILEGE = "privilege "
+
+
+def _list_privileges(connection: Connection, of: queries.ServerVersion) -> list[Finding]:
+    if of.flavor is Flavor.MARIADB:
         may_dump = _may_dump_by_grants(connection)
     else:
         # Takes the same privilege; SHOW GRANTS would leave out what a role brings.
-        may_dump = _may(connection, f"SHOW {'REPLICAS' if asked.says_replica else 'SLAVE HOSTS'}")
-    if not may_dump:
-        problems.append(_lacks(connection, "REPLICATION SLAVE", "reading the log"))
-    return problems
+        may_dump = _may(connection, f"SHOW {'REPLICAS' if of.says_replica else 'SLAVE HOSTS'}")
+    rights = (
+        ("REPLICATION CLIENT", _may(connection, "SHOW BINARY LOGS"), "reading where the log ends"),
+        ("REPLICATION SLAVE", may_dump, "reading the log"),
+    )
+    return [
+        Finding(f"{_PRIVILEGE}{name}", "granted")
+        if granted
+        else Finding(
+            f"{_PRIVILEGE}{name}",
+            "missing",
+            Level.ERROR,
+            f"the account lacks {name} for {purpose}",
+            f"GRANT {name} ON *.* TO {quoted_account(connection)};",
+        )
+        for name, granted, purpose in rights
+    ]
+
+
+def quoted_account(connection: Connection) -> str:
+    """Return the account as a GRANT takes it."""
+    account = str(query(connection, "SELECT CURRENT_USER() AS account")[0]["account"])
+    user, _, host = account.rpartition("@")
+    return "@".join(map(quote_identifier, (user, host)))
 
 
 def _may_dump_by_grants(connection: Connection) -> bool:
@@ -95,13 +345,6 @@ def _may(connection: Connection, statement: str) -> bool:
     except ServerSetupError:  # the log is off, which the settings have said already
         return True
     return True
-
-
-def _lacks(connection: Connection, privilege: str, purpose: str) -> str:
-    account = str(query(connection, "SELECT CURRENT_USER() AS account")[0]["account"])
-    user, _, host = account.rpartition("@")
-    quoted = "@".join(map(quote_identifier, (user, host)))
-    return f"the account lacks {privilege} for {purpose}: GRANT {privilege} ON *.* TO {quoted};"
 
 
 def _set(of: queries.ServerVersion, name: str, value: str) -> str:
@@ -150,9 +393,8 @@ def find_replica_problem(connection: Connection) -> str:
     A node of a Galera cluster is one, too: it applies what the other nodes write.
     """
     values = queries.global_variables(connection)
-    names = ("log_replica_updates", "log_slave_updates")
-    name = next((candidate for candidate in names if candidate in values), None)
-    if name is None or values[name].upper() != "OFF":
+    name = _updates_variable(values)
+    if values.get(name, "ON").upper() != "OFF":
         return ""
     if values.get("wsrep_on", "OFF").upper() == "ON":
         what, other = "is a node of a Galera cluster", "another node that logs it"

@@ -121,7 +121,7 @@ class ForeignKeys:
         """Return one line; empty where there are none."""
         parts = [str(key) for key in self.unlogged[:_NAMED_MAX]]
         if more := len(self.unlogged) - len(parts):
-            parts.append(f"and {more} more, which `status` lists")
+            parts.append(f"and {more} more, which `check` lists")
         if self.unknown:
             parts.append(f"not known is whether there are{' others' * bool(parts)}: {self.unknown}")
         return "; ".join(parts)

@@ -24,7 +24,7 @@ from airflow_provider_binlog.transport.server.queries import (
     binary_logs,
     parse_version,
 )
-from airflow_provider_binlog.transport.server.setup import setting_problems
+from airflow_provider_binlog.transport.server.setup import Level, list_settings
 
 MYSQL_97 = ServerVersion(Flavor.MYSQL, (9, 7, 4), "9.7.4")
 MYSQL_57 = ServerVersion(Flavor.MYSQL, (5, 7, 44), "5.7.44-log")
@@ -60,7 +60,7 @@ def test_mysql_that_counts_by_years_is_newer_than_all_before() -> None:
 
     assert server.version > MYSQL_97.version
     assert server.says_replica
-    assert setting_problems(server, GOOD) == []
+    assert settings_by_level(server, GOOD)[Level.ERROR] == []
 
 
 @pytest.mark.parametrize(
@@ -107,14 +107,52 @@ def test_a_closed_connection_is_a_lost_one() -> None:
         binary_logs(connection)
 
 
+def settings_by_level(server: ServerVersion, values: dict[str, str]) -> dict[Level, list[str]]:
+    """Return what is found that is not right, as sentences."""
+    by_level: dict[Level, list[str]] = {Level.ERROR: [], Level.WARNING: []}
+    for finding in list_settings(server, values):
+        if finding.level is not Level.OK:
+            by_level[finding.level].append(str(finding))
+    return by_level
+
+
 @pytest.mark.parametrize("server", [MYSQL_97, MARIADB])
 def test_good_settings_have_no_problems(server: ServerVersion) -> None:
-    assert setting_problems(server, GOOD) == []
-    assert setting_problems(server, GOOD | {"binlog_row_metadata": "MINIMAL"}) == []
-    assert setting_problems(server, GOOD | {"binlog_row_image": "MINIMAL"}) == []
-    assert setting_problems(server, GOOD | {"binlog_row_value_options": "PARTIAL_JSON"}) == []
-    assert setting_problems(server, GOOD | {"log_bin_compress": "ON"}) == []
-    assert setting_problems(server, GOOD | {"binlog_storage_engine": ""}) == []
+    good = GOOD | {"binlog_row_metadata": "FULL", "gtid_mode": "ON", "server_id": "7"}
+
+    assert settings_by_level(server, good) == {Level.ERROR: [], Level.WARNING: []}
+    for change in ({"log_bin_compress": "ON"}, {"binlog_storage_engine": ""}):
+        assert settings_by_level(server, good | change) == {Level.ERROR: [], Level.WARNING: []}
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"binlog_row_metadata": "MINIMAL"}, "needs SELECT on the tables: SET PERSIST"),
+        ({"binlog_row_image": "MINIMAL"}, "other keys is stale until it is reloaded: SET PERSIST"),
+        (
+            {"binlog_row_value_options": "PARTIAL_JSON", "binlog_row_image": "MINIMAL"},
+            "partial updates change: their tables are quarantined: SET PERSIST",
+        ),
+        ({"gtid_mode": "OFF"}, "cannot follow a failover"),
+        ({"binlog_expire_logs_seconds": "3600"}, "binlog_expire_logs_seconds = 604800;"),
+    ],
+)
+def test_what_works_less_well_is_a_warning(change: dict[str, str], says: str) -> None:
+    good = GOOD | {"binlog_row_metadata": "FULL", "gtid_mode": "ON"}
+
+    by_level = settings_by_level(MYSQL_97, good | change)
+
+    assert by_level[Level.ERROR] == []
+    assert any(says in sentence for sentence in by_level[Level.WARNING])
+
+
+def test_another_retention_is_found_as_it_is() -> None:
+    kept = {"binlog_expire_logs_seconds": "0"}
+    found = {each.name: each.found for each in list_settings(MYSQL_97, GOOD | kept)}
+
+    assert found["binlog_expire_logs_seconds"] == "for ever"
+    assert found["version"] == f"mysql {MYSQL_97.text}"
 
 
 @pytest.mark.parametrize(
@@ -174,7 +212,7 @@ def test_good_settings_have_no_problems(server: ServerVersion) -> None:
 def test_a_problem_says_what_mends_it(
     server: ServerVersion, change: dict[str, str], problem: str
 ) -> None:
-    assert setting_problems(server, GOOD | change) == [problem]
+    assert settings_by_level(server, GOOD | change)[Level.ERROR] == [problem]
 
 
 def test_a_log_that_is_not_in_files_is_refused_by_the_first_query(
