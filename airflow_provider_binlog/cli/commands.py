@@ -89,6 +89,23 @@ _ONE_TABLE = _argument(
     "--table", required=True, metavar="DATABASE.TABLE", help="the table at the source"
 )
 _NAME = _argument("name", metavar="NAME", help="the source's name, as the DAG's tasks have it")
+_CONN = _argument("--conn", required=True, metavar="CONN", help="the server")
+_EXCLUDE = _argument("--exclude", nargs="+", metavar="GLOB", help="tables among them to leave out")
+_OUTPUT = _argument(
+    *("-o", "--output"),
+    default="table",
+    choices=["table", "json", "yaml", "plain"],
+    help="how the result is printed; default: table",
+)
+_LOCK = _argument(
+    "--lock",
+    default="none",
+    choices=["none", "brief"],
+    help="as the snapshot operator has it; default: none",
+)
+_SEQUENCE = _argument(
+    "number", nargs="?", type=int, metavar="N", help="number of one manifest; default: all"
+)
 _CHECKPOINT = (
     _argument(
         "--from-manifests",
@@ -105,48 +122,90 @@ _CHECKPOINT = (
         help="the newest manifest that the position covers; 0: none yet",
     ),
 )
+_START = _argument(
+    "--start",
+    metavar="START",
+    help="where a first run begins: now, earliest, FILE:OFFSET or a GTID set",
+)
+
+
+def _tables(*, required: bool) -> Argument:
+    return _argument(
+        "--tables",
+        nargs="+",
+        required=required,
+        metavar="GLOB",
+        help="globs of database.table, such as shop.*",
+    )
+
+
+def _stream(default: str) -> Argument:
+    return _argument(
+        *("-o", "--output"),
+        default=default,
+        choices=["table", "json", "yaml", "plain"],
+        help=f"how they are printed; default: {default}, a line each, as they are read",
+    )
+
 
 COMMANDS: tuple[Command | Group, ...] = (
     Command(
-        "events",
-        "List events, one a line, as SHOW BINLOG EVENTS prints them",
-        f"{PACKAGE}.events:run",
-        (_SOURCES, _FROM, _TO),
-    ),
-    Command(
-        "rows",
-        "Decode row changes, one JSON object a line",
-        f"{PACKAGE}.rows:run",
-        (_SOURCES, _TABLE, _FROM, _TO, _VERIFY),
+        "check",
+        "Show whether a server and its tables are ready for capture, and what mends what is not",
+        f"{PACKAGE}.servers:check",
+        (_SERVER, _tables(required=False), _EXCLUDE, _OUTPUT),
     ),
     Command(
         "status",
-        "Show where a server's log ends and what it lacks for capture",
-        f"{PACKAGE}.lake_tables:show_server",
-        (_SERVER,),
+        "Show where a server's log ends, and how far a source's checkpoint is from there",
+        f"{PACKAGE}.servers:status",
+        (
+            _SERVER,
+            _argument("--source", dest="name", metavar="NAME", help="whose checkpoint to show"),
+            _OUTPUT,
+        ),
     ),
     Command(
         "tables",
         "Show the state of each lake table of a source, and how to reload those that are not live",
         f"{PACKAGE}.lake_tables:show",
-        (_NAME, _STAGING_PATH),
+        (_NAME, _STAGING_PATH, _OUTPUT),
+    ),
+    Command(
+        "plan",
+        "Show what the next run of a source would stage: a range of the log, and snapshots",
+        f"{PACKAGE}.staging:plan",
+        (_NAME, _STAGING_PATH, _CONN, _tables(required=True), _EXCLUDE, _START, _OUTPUT),
+    ),
+    Command(
+        "events",
+        "List events, one a line, as SHOW BINLOG EVENTS prints them",
+        f"{PACKAGE}.events:run",
+        (_SOURCES, _FROM, _TO, _stream("plain")),
+    ),
+    Command(
+        "rows",
+        "Decode row changes, one JSON object a line",
+        f"{PACKAGE}.rows:run",
+        (_SOURCES, _TABLE, _FROM, _TO, _VERIFY, _stream("json")),
+    ),
+    Command(
+        "extract",
+        "Stage the log from a source's checkpoint to its end, as its next run would",
+        f"{PACKAGE}.staging:extract",
+        (_NAME, _STAGING_PATH, _CONN, _tables(required=True), _EXCLUDE, _START, _OUTPUT),
+    ),
+    Command(
+        "snapshot",
+        "Stage the rows of tables as they are now, for the next merge to load",
+        f"{PACKAGE}.staging:snapshot",
+        (_NAME, _STAGING_PATH, _CONN, _tables(required=True), _EXCLUDE, _LOCK, _OUTPUT),
     ),
     Command(
         "reload",
         "Stage a table's rows as they are now: the next merge replaces those of the lake table",
-        f"{PACKAGE}.lake_tables:reload",
-        (
-            _NAME,
-            _STAGING_PATH,
-            _argument("--conn", required=True, metavar="CONN", help="the server"),
-            _ONE_TABLE,
-            _argument(
-                "--lock",
-                default="none",
-                choices=["none", "brief"],
-                help="as the snapshot operator has it; default: none",
-            ),
-        ),
+        f"{PACKAGE}.staging:reload",
+        (_NAME, _STAGING_PATH, _CONN, _ONE_TABLE, _LOCK, _OUTPUT),
     ),
     Command(
         "adopt",
@@ -165,20 +224,60 @@ COMMANDS: tuple[Command | Group, ...] = (
                 metavar="POSITION",
                 help="whose rows the lake table has: FILE:OFFSET or a GTID set",
             ),
+            _OUTPUT,
+        ),
+    ),
+    Group(
+        "manifest",
+        "Show or verify what is staged",
+        (
+            Command(
+                "show",
+                "Print the manifests of a source, or the tables of one of them",
+                f"{PACKAGE}.manifests:show",
+                (_NAME, _STAGING_PATH, _SEQUENCE, _OUTPUT),
+            ),
+            Command(
+                "verify",
+                "Read every staged file, and compare it with its manifest",
+                f"{PACKAGE}.manifests:verify",
+                (_NAME, _STAGING_PATH, _SEQUENCE, _OUTPUT),
+            ),
         ),
     ),
     Group(
         "checkpoint",
         "Show or set a source's checkpoint",
         (
-            Command(
-                "show", "Print the checkpoint", f"{PACKAGE}.lake_tables:show_checkpoint", (_NAME,)
-            ),
+            Command("show", "Print it", f"{PACKAGE}.checkpoints:show", (_NAME, _OUTPUT)),
             Command(
                 "set",
-                "Set the checkpoint, on purpose and at your own risk",
-                f"{PACKAGE}.lake_tables:set_checkpoint",
-                (_NAME, *_CHECKPOINT),
+                "Set it, on purpose and at your own risk",
+                f"{PACKAGE}.checkpoints:set_position",
+                (_NAME, *_CHECKPOINT, _OUTPUT),
+            ),
+            Command(
+                "rewind",
+                "Set it to the stop of an earlier manifest: later ones are passed on once more",
+                f"{PACKAGE}.checkpoints:rewind",
+                (
+                    _NAME,
+                    _STAGING_PATH,
+                    _argument(
+                        "--to",
+                        type=int,
+                        required=True,
+                        metavar="N",
+                        help="number of the last manifest that it then covers",
+                    ),
+                    _OUTPUT,
+                ),
+            ),
+            Command(
+                "rebuild",
+                "Set it to the stop of the newest manifest, as after it was lost",
+                f"{PACKAGE}.checkpoints:rebuild_newest",
+                (_NAME, _STAGING_PATH, _OUTPUT),
             ),
         ),
     ),
@@ -190,7 +289,11 @@ def get_binlog_cli_commands() -> list[Any]:
     from airflow.cli.cli_config import GroupCommand
 
     translated = [_translate(command) for command in COMMANDS]
-    return [GroupCommand("binlog", "Look into MySQL and MariaDB binary logs", translated)]
+    return [
+        GroupCommand(
+            "binlog", "Capture MySQL and MariaDB, and look into their binary logs", translated
+        )
+    ]
 
 
 def _translate(command: Command | Group) -> Any:
@@ -219,7 +322,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             super().error(_without_passwords(message, secrets))
 
     parser = Parser(
-        prog=f"python -m {PROGRAM}", description="Look into MySQL and MariaDB binary logs."
+        prog=f"python -m {PROGRAM}",
+        description="Capture MySQL and MariaDB, and look into their binary logs.",
     )
     _add(parser, COMMANDS)
     return execute(parser.parse_args(given))
@@ -245,8 +349,9 @@ def execute(arguments: argparse.Namespace) -> int:
     """
     fail = partial(_fail, secrets=_find_passwords(vars(arguments).values()))
     module, _, name = arguments.command_path.partition(":")
+    code: int | None = None
     try:
-        getattr(importlib.import_module(module), name)(arguments)
+        code = getattr(importlib.import_module(module), name)(arguments)
         sys.stdout.flush()
     except BrokenPipeError:
         # Python flushes standard output once more as it ends: give it a file that accepts it.
@@ -258,7 +363,7 @@ def execute(arguments: argparse.Namespace) -> int:
         return fail(f"{file}{error.strerror or error}")
     except KeyboardInterrupt:
         return _INTERRUPTED
-    return 0
+    return code or 0
 
 
 def _fail(text: str, *, secrets: Sequence[str]) -> int:

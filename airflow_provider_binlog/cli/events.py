@@ -41,6 +41,7 @@ from airflow_provider_binlog.binlog.header import (
 from airflow_provider_binlog.blocks.block import EventBlock
 from airflow_provider_binlog.blocks.compressed import Payload
 from airflow_provider_binlog.blocks.expansion import Expander
+from airflow_provider_binlog.cli.output import print_stream
 from airflow_provider_binlog.cli.source import find_range
 from airflow_provider_binlog.errors import BinlogError
 from airflow_provider_binlog.names import quote_identifier
@@ -65,12 +66,18 @@ _PRINTS_ALL_ROWS_FLAGS = (9, 6)
 
 def run(arguments: argparse.Namespace) -> None:
     """Print Log_name, Pos, Event_type, Server_id, End_log_pos and Info of each event, with tabs."""
-    write = sys.stdout.write
     chosen = find_range(arguments.source, start=arguments.start, stop=arguments.stop)
     expander = Expander()
-    for block in chosen.blocks():
-        for line in list_events(block, expander):
-            write(line)
+    lines = (line for block in chosen.blocks() for line in list_events(block, expander))
+    if arguments.output == "plain":
+        sys.stdout.writelines(lines)
+    else:
+        print_stream(map(_to_record, lines), arguments.output)
+
+
+def _to_record(line: str) -> dict[str, str]:
+    names = ("file", "position", "type", "server_id", "end", "info")
+    return dict(zip(names, line.rstrip("\n").split("\t"), strict=True))
 
 
 def list_events(block: EventBlock, expander: Expander) -> Iterator[str]:

@@ -22,6 +22,7 @@ from airflow_provider_binlog.blocks.captured import CapturedBlock
 from airflow_provider_binlog.blocks.transactions import NO_NAME
 from airflow_provider_binlog.capture.range_reader import RangeReader
 from airflow_provider_binlog.changes import ChangeType
+from airflow_provider_binlog.cli.output import print_stream
 from airflow_provider_binlog.cli.source import Range, find_range
 from airflow_provider_binlog.cli.verify import verify
 from airflow_provider_binlog.errors import BinlogError
@@ -45,8 +46,10 @@ def run(arguments: argparse.Namespace) -> None:
     chosen = find_range(arguments.source, start=arguments.start, stop=arguments.stop)
     if arguments.verify:
         verify(chosen, arguments.table)
-    else:
+    elif arguments.output == "json":
         print_rows(chosen, arguments.table, sys.stdout.write)
+    else:
+        print_stream(read_rows(chosen, arguments.table), arguments.output)
 
 
 def print_rows(

@@ -25,6 +25,7 @@ from airflow_provider_binlog.transport.files.names import is_pattern, plain_name
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.blocks.block import EventBlock
+    from airflow_provider_binlog.staging.object_store import ObjectStore
     from airflow_provider_binlog.transport.files.content import BinaryFile
 
 # An address in a file or variable: its password is in no list of processes.
@@ -204,6 +205,18 @@ class MetastoreVariableStore:
         from airflow_provider_binlog.hooks.tasks import VARIABLE_DESCRIPTION
 
         Variable.set(key, value, description=VARIABLE_DESCRIPTION)  # noqa: AIR311
+
+
+def open_staging(staging_path: str) -> ObjectStore:
+    """Return the store of a staging path, as the DAG's tasks name it.
+
+    Raises:
+        ConfigurationError: It cannot be reached.
+    """
+    let_hooks_read_the_database()
+    from airflow_provider_binlog.hooks.object_storage import open_store
+
+    return open_store(staging_path)
 
 
 def let_hooks_read_the_database() -> None:

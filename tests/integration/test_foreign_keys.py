@@ -5,6 +5,7 @@ With the account of docs/connection.md: information_schema does not show it ever
 
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -119,11 +120,15 @@ def test_named_is_what_the_log_is_silent_about(
     assert found.unlogged == everywhere.unlogged[2:]
     assert (found.unknown, everywhere.unknown) == ("", "")
     capsys.readouterr()
-    assert main(["status", f"mysql://replica:p@{server.host}:{server.port}"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert [line for line in lines if line.startswith("unlogged")] == [
-        f"unlogged  {each}" for each in everywhere.unlogged
-    ]
+    assert main(["check", *("--tables", "shop.*", "-o", "json"), address(server, "replica")]) == 0
+    checked = json.loads(capsys.readouterr().out)
+    assert {(*each["tables"], each["found"]) for each in checked if "foreign" in each["check"]} == {
+        (f"shop.{each.table}", f"{each.name} {each.rules}") for each in found.unlogged
+    }
+
+
+def address(server: Server, user: str) -> str:
+    return f"mysql://{user}:p@{server.host}:{server.port}"
 
 
 def test_what_the_account_may_not_see_is_said(
@@ -153,9 +158,8 @@ def test_what_the_account_may_not_see_is_said(
         "store.deleted: removal ON DELETE CASCADE; not known is whether there are others: "
         "the account lacks SELECT on store.detached, or they were dropped"
     )
-    assert main(["status", f"mysql://blind:p@{server.host}:{server.port}"]) == 0
-    (line,) = (each for each in capsys.readouterr().out.splitlines() if "unlogged" in each)
-    assert nothing.unknown in line
+    assert main(["check", "--tables", "store.*", "--output", "plain", address(server, "blind")])
+    assert nothing.unknown in capsys.readouterr().out
 
 
 def test_a_server_that_cannot_be_asked_is_said() -> None:
@@ -170,7 +174,7 @@ def test_many_are_one_line() -> None:
     keys = [UnloggedForeignKey("shop", f"t{n}", "key", "ON DELETE CASCADE") for n in range(13)]
 
     assert str(ForeignKeys(tuple(keys))).endswith(
-        "t9: key ON DELETE CASCADE; and 3 more, which `status` lists"
+        "t9: key ON DELETE CASCADE; and 3 more, which `check` lists"
     )
 
 

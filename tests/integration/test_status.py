@@ -1,8 +1,9 @@
-"""`status` and the connection's test name everything that is missing, whatever it is."""
+"""`status`, `check` and the connection's test name everything that is missing, whatever it is."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -22,15 +23,29 @@ def dsn(server: Server) -> str:
     return f"mysql://stranger:p@{server.host}:{server.port}"
 
 
-def test_an_account_without_any_grant(server: Server, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["status", dsn(server)]) == 1
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, Any]:
+    """Run a command; return its exit code, and what it printed."""
+    capsys.readouterr()
+    code = main([*arguments, "-o", "json"])
+    return code, json.loads(capsys.readouterr().out)
 
-    printed = capsys.readouterr()
-    assert printed.out.startswith(f"server    {server.host}:{server.port}, {server.version}")
-    assert "(1) the account lacks REPLICATION CLIENT" in printed.err
-    assert "GRANT REPLICATION CLIENT ON *.* TO `stranger`@`%`;" in printed.err
-    assert "GRANT REPLICATION SLAVE ON *.* TO `stranger`@`%`;" in printed.err
-    assert printed.err.count("\n") == 1
+
+def test_an_account_without_any_grant(server: Server, capsys: pytest.CaptureFixture[str]) -> None:
+    code, status = run(capsys, "status", dsn(server))
+
+    assert code == 1
+    assert status["server"] == f"{server.host}:{server.port}"
+    assert status["version"] == server.version
+    assert status["capture"] == "not ready"
+    first, second = status["problems"]
+    assert first.startswith("the account lacks REPLICATION CLIENT")
+    assert first.endswith("GRANT REPLICATION CLIENT ON *.* TO `stranger`@`%`;")
+    assert second.endswith("GRANT REPLICATION SLAVE ON *.* TO `stranger`@`%`;")
+
+    code, findings = run(capsys, "check", dsn(server), "--tables", "mysql.*")
+    assert code == 1
+    errors = [each["repair"] for each in findings if each["level"] == "error"]
+    assert errors == [text.rpartition(": ")[2] for text in (first, second)]
 
 
 @pytest.mark.parametrize("name", ["mysql97", "mariadb118"])
@@ -40,17 +55,15 @@ def test_a_server_without_a_log(
     server = Server.create(name, tmp_path / "server")
     server.start({"skip_log_bin": 1, "binlog_format": "MIXED"})
     try:
-        capsys.readouterr()
-        as_root = main(["status", server.dsn]), capsys.readouterr()
-        as_stranger = main(["status", dsn(server)]), capsys.readouterr()
+        as_root = run(capsys, "status", server.dsn)
+        as_stranger = run(capsys, "status", dsn(server))
     finally:
         server.stop()
 
-    for code, printed in (as_root, as_stranger):
-        assert code == 1
-        assert server.version in printed.out
-        assert "(1) the server writes no binary log: put log_bin=binlog under" in printed.err
-        assert "(2) binlog_format is MIXED" in printed.err
-    assert "REPLICATION" not in as_root[1].err
-    assert "(3) the account lacks REPLICATION CLIENT" in as_stranger[1].err
-    assert "(4) the account lacks REPLICATION SLAVE" in as_stranger[1].err
+    for code, status in (as_root, as_stranger):
+        assert (code, status["version"]) == (1, server.version)
+        assert status["problems"][0].startswith("the server writes no binary log: put log_bin=")
+        assert status["problems"][1].startswith("binlog_format is MIXED")
+    assert len(as_root[1]["problems"]) == 2
+    assert "REPLICATION CLIENT" in as_stranger[1]["problems"][2]
+    assert "REPLICATION SLAVE" in as_stranger[1]["problems"][3]

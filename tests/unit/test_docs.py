@@ -192,11 +192,13 @@ def test_every_command_and_every_option_is_documented() -> None:
     page = read("docs/command-line.md")
 
     for words, command in _flatten(COMMANDS):
-        (section,) = re.findall(rf"^## `{words}.*?(?=^## |\Z)", page, re.MULTILINE | re.DOTALL)
+        (section,) = re.findall(rf"^## `{words} .*?(?=^## |\Z)", page, re.MULTILINE | re.DOTALL)
         # What a command prints may name options of another one.
         section = re.sub(r"^```text$.*?^```$", "", section, flags=re.MULTILINE | re.DOTALL)
-        options = {name for each in command.arguments for name in each.names if name[0] == "-"}
-        assert options == set(re.findall(r"[` ](--[a-z-]+)", section))
+        options = {name for each in command.arguments for name in each.names if name[:2] == "--"}
+        # All commands have `--output`.
+        named = set(re.findall(r"[` ](--[a-z-]+)", section)) | {"--output"}
+        assert options == named
 
 
 # ------------------------------------------------------------------- tests that are named

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
+import json
 from typing import TYPE_CHECKING
 
-import pytest
-
-from airflow_provider_binlog.cli.lake_tables import show
-from airflow_provider_binlog.errors import StagingError
+from airflow_provider_binlog.cli.commands import main
 from airflow_provider_binlog.spark.merge.progress import (
     Progress,
     TableProgress,
@@ -22,6 +19,8 @@ from tests.support.stores import open_store
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import pytest
 
 
 class Files(StoredFiles):
@@ -58,25 +57,37 @@ def test_each_table_is_printed_with_its_state_and_the_way_out(
         files, progress_folder("delta", "s3://lake", TableRules()), progress, loaded=None, merged=()
     )
 
-    show(Namespace(name="shop", staging_path=staging))
+    assert main(["tables", "shop", staging, "-o", "json"]) == 0
 
-    assert capsys.readouterr().out == (
-        "delta s3://lake: merged up to manifest 0\n"
-        "shop.items  stale  40.2\n"
-        "    a partition was truncated (at binlog.000007:5120)\n"
-        "    since 2026-11-22\n"
-        f"    to reload it: airflow binlog reload shop {staging} --conn CONN --table shop.items, "
-        "then merge\n"
-        "shop.late  live  41  waits for a merge\n"
-        "shop.orders  live  42\n"
-        "shop.written  live  suspect  42\n"
-        "    version 7 of the lake table changed rows, and is no merge's (DELETE by ann at "
-        "2026-11-22): they may differ from the source's until it is reloaded\n"
-        f"    to reload it: airflow binlog reload shop {staging} --conn CONN --table shop.written, "
-        "then merge\n"
-    )
+    shown = {each.pop("table"): each for each in json.loads(capsys.readouterr().out)}
+    reload = f"airflow binlog reload shop {staging} --conn CONN --table shop.items, then merge"
+    assert shown["shop.items"] == {
+        "lake": "delta s3://lake",
+        "state": "stale",
+        "suspect": False,
+        "applied": "40.2",
+        "waits": False,
+        "since": "2026-11-22",
+        "position": "binlog.000007:5120",
+        "reason": "a partition was truncated",
+        "repair": reload,
+    }
+    assert {
+        name: (each["state"], each["waits"], each["repair"]) for name, each in shown.items()
+    } == {
+        "shop.items": ("stale", False, reload),
+        "shop.late": ("live", True, ""),
+        "shop.orders": ("live", False, ""),
+        "shop.written": ("live", False, reload.replace("items", "written")),
+    }
+    assert shown["shop.written"]["suspect"]
+    assert "version 7 of the lake table changed rows" in shown["shop.written"]["reason"]
 
 
-def test_a_source_that_was_never_merged_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(StagingError, match="no merge"):
-        show(Namespace(name="shop", staging_path=f"file://{tmp_path}"))
+def test_before_the_first_merge_there_are_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["tables", "shop", f"file://{tmp_path}", "-o", "json"]) == 0
+
+    printed = capsys.readouterr()
+    assert (json.loads(printed.out), printed.err.count("\n")) == ([], 1)

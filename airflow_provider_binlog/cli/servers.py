@@ -1,0 +1,108 @@
+"""`check`, `status`: what a server and its tables are like for capture, how far it is staged."""
+
+from __future__ import annotations
+
+import argparse
+from contextlib import closing
+from typing import Any
+
+from airflow_provider_binlog.checkpoint import Checkpoint, checkpoint_key, load
+from airflow_provider_binlog.cli.output import print_record, print_records
+from airflow_provider_binlog.cli.source import (
+    MetastoreVariableStore,
+    read_settings,
+)
+from airflow_provider_binlog.errors import BinlogError
+from airflow_provider_binlog.sources.lag import read_lag
+from airflow_provider_binlog.sources.settings import Connections, ConnectionSettings
+from airflow_provider_binlog.transport.server import queries, setup
+from airflow_provider_binlog.transport.server.driver import Connection
+from airflow_provider_binlog.transport.server.information_schema import describe_tables
+from airflow_provider_binlog.transport.server.setup import Level
+
+_NOT_READY = 1
+
+
+def check(arguments: argparse.Namespace) -> int:
+    """Print everything that is checked; return 1 if an extract of the tables would be refused."""
+    # Here, because it loads NumPy.
+    from airflow_provider_binlog.sources.findings import is_ready, list_findings
+
+    findings = list_findings(
+        read_settings(arguments.source), arguments.tables or (), arguments.exclude or ()
+    )
+    if arguments.output in ("json", "yaml"):
+        print_records([finding.to_json() for finding in findings], arguments.output)
+    else:
+        records = [
+            {
+                "level": finding.level.value,
+                "check": finding.name,
+                "found": finding.found,
+                "what to do": str(finding),
+                "tables": finding.tables,
+            }
+            for finding in findings
+        ]
+        print_records(records, arguments.output)
+    return 0 if is_ready(findings) else _NOT_READY
+
+
+def status(arguments: argparse.Namespace) -> int:
+    """Print where a server's log ends, and how far a source's checkpoint is from there.
+
+    Returns 1 if the server cannot be captured.
+    """
+    settings = read_settings(arguments.source)
+    with closing(settings.connect()) as connection:
+        of = queries.server_version(connection)
+        record: dict[str, Any] = {"server": settings.address, "version": of.text}
+        findings = setup.list_findings(connection)
+        wrong = [str(finding) for finding in findings if finding.level is Level.ERROR]
+        if not wrong:
+            record |= _describe_log(connection)
+    record["capture"] = "ready" if not wrong else "not ready"
+    record["problems"] = wrong
+    record["warnings"] = [str(each) for each in findings if each.level is Level.WARNING]
+    if not wrong and arguments.name is not None:
+        record |= _describe_checkpoint(settings, arguments.name)
+    print_record(record, arguments.output)
+    return 0 if not wrong else _NOT_READY
+
+
+def _describe_log(connection: Connection) -> dict[str, Any]:
+    logs = queries.binary_logs(connection)
+    return {
+        "identity": str(queries.identify(connection)),
+        "log files": len(logs),
+        "log bytes": sum(log.size for log in logs),
+        "oldest": str(queries.first_position(connection)),
+        "end": str(queries.log_end(connection)),
+        "executed": queries.gtid_executed(connection),
+        "tables": describe_tables(connection),
+    }
+
+
+def _describe_checkpoint(settings: ConnectionSettings, name: str) -> dict[str, Any]:
+    saved = load(MetastoreVariableStore(), checkpoint_key(name))
+    if saved is None:
+        return {"checkpoint": None}
+    return {
+        "checkpoint": f"{saved.position.file}:{saved.position.offset}",
+        "manifest": saved.sequence,
+        "saved at": saved.saved_at,
+        **_describe_lag(settings, saved),
+    }
+
+
+def _describe_lag(settings: ConnectionSettings, saved: Checkpoint) -> dict[str, Any]:
+    try:
+        lag = read_lag(Connections(settings).open, saved.position, saved.identity)
+    except BinlogError as error:
+        return {"lag": str(error)}
+    head_room = lag.head_room
+    return {
+        "lag bytes": lag.bytes,
+        "lag seconds": round(lag.seconds),
+        "head-room seconds": None if head_room is None else round(head_room.total_seconds()),
+    }
