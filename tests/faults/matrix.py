@@ -125,6 +125,9 @@ GROUPS: Mapping[str, Mapping[str, Row]] = {
     },
     "Spark": {
         "merge-killed": Row("driver killed before and after its commit", RETRY),
+        "merge-still-runs": Row(
+            "merge task ended by its timeout, while its Spark job still runs", "the same rows"
+        ),
         "executor-killed": Row("executors killed while they run a task", "the same rows"),
         "worker-killed": Row("worker of a standalone cluster killed", "the same rows"),
         "catalog-down": Row("catalog killed, or its connection cut", RETRY),

@@ -1,15 +1,22 @@
-"""Runs of old intervals, and deleted runs and XComs: the checkpoint alone says what is next."""
+"""Runs of old intervals, deleted runs and XComs, and a task whose Spark job still runs."""
 
 from __future__ import annotations
 
+import json
+import os
+import signal
 import sqlite3
+import threading
+import time
 from collections.abc import Callable
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
 from tests.fixtures.airflow import Shop
 from tests.fixtures.spark import SparkEnvironment
+from tests.support.lake import Lake
 from tests.support.shop_dag import DAG_ID
 
 pytestmark = pytest.mark.filterwarnings(
@@ -83,6 +90,106 @@ def test_an_xcom_that_is_lost_before_the_merge(
     assert airflow.checkpoint()["sequence"] == 1
     with closing(sqlite3.connect(airflow.home / "airflow.db")) as connection, connection:
         connection.execute("DROP TRIGGER lost")
+    states = airflow.run_dag(DAG_ID)
+    assert set(states.values()) == {"success"}, states
+    assert lake.differences(spark_environment, database) == []
+
+
+SUBMIT = """#!/bin/sh
+# Whoever ends this program does not end the first job, as that of a driver on a cluster.
+if mv {folder}/armed {folder}/first 2>/dev/null; then
+    setsid {submit} "$@" > {folder}/first.log 2>&1 &
+    echo $! > {folder}/pid.new && mv {folder}/pid.new {folder}/pid
+    wait
+    exit
+fi
+touch {folder}/next
+exec {submit} "$@"
+"""
+
+
+class RunningJob(threading.Thread):
+    """Stops the first job in the middle of its merge, and lets it continue beside the next one."""
+
+    def __init__(self, folder: Path, lake: Lake) -> None:
+        super().__init__(daemon=True)
+        self._folder, self._lake = folder, lake
+        self._before = self._commits()
+        self.stopped = self.continued = False
+
+    def run(self) -> None:
+        """Stop and continue it."""
+        self._await((self._folder / "pid").exists)
+        pid = int((self._folder / "pid").read_text())
+        self._await(lambda: self._commits() > self._before)
+        os.killpg(pid, signal.SIGSTOP)
+        self.stopped = True
+        self._await((self._folder / "next").exists)
+        os.killpg(pid, signal.SIGCONT)
+        self.continued = True
+        self._await(lambda: not Path(f"/proc/{pid}").exists())
+
+    def _commits(self) -> int:
+        name = "*.metadata.json" if self._lake.format == "iceberg" else "_delta_log/*.json"
+        return sum(1 for _ in (self._lake.files / self._lake.folder).rglob(name))
+
+    def _await(self, done: Callable[[], bool]) -> None:
+        while not done():
+            time.sleep(0.01)
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.timeout(3600)  # Each of its Spark jobs is a process of its own.
+@pytest.mark.fault("merge-still-runs", servers="mysql97", lakes="delta", stores="file")
+def test_a_timeout_whose_spark_job_still_runs(
+    *,
+    kind: str,
+    format_: str,
+    create_shop: Callable[[str, str], Shop],
+    spark_environment: SparkEnvironment,
+    tmp_path: Path,
+) -> None:
+    database, lake, airflow = create_shop(kind, format_)
+    submit = tmp_path / "spark-submit"
+    submit.write_text(SUBMIT.format(folder=tmp_path, submit=spark_environment.submit))
+    submit.chmod(0o755)
+    merge = {"spark_binary": str(submit), "retries": 3, "retry_delay": 1}
+    spark = json.loads(airflow.variables["BINLOG_SHOP_SPARK"])
+    airflow.variables["BINLOG_SHOP_SPARK"] = json.dumps(spark | merge)
+    database.execute(
+        *(f"CREATE TABLE t{number} (id INT PRIMARY KEY, note VARCHAR(20))" for number in range(3)),
+        *(f"INSERT INTO t{number} VALUES (1, 'one'), (2, 'two')" for number in range(3)),
+        # What is appended would be there twice.
+        "CREATE TABLE log (text VARCHAR(20))",
+        "INSERT INTO log VALUES ('one'), (NULL)",
+    )
+    begun = time.monotonic()
+    assert set(airflow.run_dag(DAG_ID).values()) == {"success"}
+    usual = time.monotonic() - begun
+    airflow.stop()
+    airflow.variables["AIRFLOW__CORE__DEFAULT_TASK_EXECUTION_TIMEOUT"] = str(int(20 + 3 * usual))
+    database.execute(
+        *(f"UPDATE t{number} SET id = id + 10" for number in range(3)),
+        *(f"DELETE FROM t{number} WHERE id = 12" for number in range(3)),
+        "INSERT INTO log VALUES ('two'), ('three')",
+    )
+    (tmp_path / "next").unlink()
+    (tmp_path / "armed").touch()
+    job = RunningJob(tmp_path, lake)
+
+    job.start()
+    states = airflow.run_dag(DAG_ID)
+    job.join(timeout=usual * 5)
+
+    assert set(states.values()) == {"success"}, states
+    assert job.stopped
+    assert job.continued
+    assert not job.is_alive()
+    tries = airflow.query("SELECT try_number FROM task_instance WHERE task_id = 'merge'")
+    assert max(tries) > (1,)
+    assert lake.differences(spark_environment, database) == []
+    database.execute("UPDATE t0 SET note = 'last'", "INSERT INTO log VALUES ('four')")
     states = airflow.run_dag(DAG_ID)
     assert set(states.values()) == {"success"}, states
     assert lake.differences(spark_environment, database) == []
