@@ -9,11 +9,15 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
 import tempfile
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +31,19 @@ from airflow_provider_binlog.errors import (
 )
 
 _WRITES_AT_ONCE = 8
+_DELETES_AT_ONCE = 1000
+_PATTERN = re.compile(r"[*?\[]")
+_TIMES = ("mtime", "LastModified", "last_modified", "updated", "created")
+"""What the file systems of fsspec call the time of an object's last write."""
+
+
+@dataclass(frozen=True)
+class StoredObject:
+    """An object: its key, its size, and when it was written, if the store says so."""
+
+    key: str
+    bytes: int
+    modified: datetime | None
 
 
 class ObjectStore:
@@ -127,6 +144,35 @@ class ObjectStore:
         """Return the names of the objects directly below `folder`, sorted; never from a cache."""
         return self._names(folder, "file")
 
+    def find(self, folder: str) -> Sequence[StoredObject]:
+        """Return all objects below `folder`, by key; never from a cache.
+
+        A killed write of a local file may have left one whose name begins with a dot.
+        """
+        path = self._path(folder)
+        with translated(folder):
+            self._fs.invalidate_cache(path)
+            entries = self._fs.find(path, detail=True)
+        start = len(str(self._fs._strip_protocol(self._root))) + 1  # noqa: SLF001  As all its paths.
+        return [
+            StoredObject(name[start:], int(entry["size"]), _modified(entry))
+            for name, entry in sorted(entries.items())
+        ]
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Delete objects, which need not exist, in this order; some stores take many at once."""
+        remaining = iter(keys)
+        while some := [*islice(remaining, _DELETES_AT_ONCE)]:
+            paths = [self._path(key) for key in some]
+            # Of these characters a client would make a pattern.
+            if getattr(self._fs, "async_impl", False) and not _PATTERN.search("".join(paths)):
+                with translated(some[0]), suppress(FileNotFoundError):
+                    self._fs.rm(paths)
+                continue
+            for key, path in zip(some, paths, strict=True):
+                with translated(key), suppress(FileNotFoundError):
+                    self._fs.rm_file(path)
+
     def delete_folder(self, folder: str) -> None:
         """Delete all objects below `folder`; it need not exist."""
         path = self._path(folder)
@@ -156,6 +202,15 @@ class ObjectStore:
         except FileNotFoundError as error:
             what = "the folder cannot be created" if self._local else "the bucket does not exist"
             raise StagingError(what, key=key, folder=self._root, cause=_text(error)) from error
+
+
+def _modified(entry: Mapping[str, Any]) -> datetime | None:
+    time = next((entry[name] for name in _TIMES if entry.get(name) is not None), None)
+    if isinstance(time, int | float):
+        return datetime.fromtimestamp(time, UTC)
+    if isinstance(time, str):
+        time = datetime.fromisoformat(time)
+    return time.replace(tzinfo=time.tzinfo or UTC) if isinstance(time, datetime) else None
 
 
 def _replace(path: str, data: bytes) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -127,3 +128,25 @@ class ObjectStoreCases:
 
         assert store.read(f"{encoded}/{encoded}/part") == name.encode()
         assert store.list(f"{encoded}/{encoded}") == ["part"]
+
+    def test_finds_all_objects_below_a_folder(self, store: ObjectStore) -> None:
+        before = datetime.now(UTC) - timedelta(seconds=2)
+        for key in ("m/10", "m/9", "m/a/ü b", "m/a/.killed", "m2/1"):
+            store.write(key, key.encode())
+
+        found = store.find("m")
+
+        assert {each.key: each.bytes for each in found} == {
+            key: len(key.encode()) for key in ("m/10", "m/9", "m/a/ü b", "m/a/.killed")
+        }
+        assert all(each.modified and each.modified > before for each in found)
+        assert store.find("no/such/folder") == []
+
+    def test_deletes_objects_whether_they_exist_or_not(self, store: ObjectStore) -> None:
+        keys = [f"m/{number}" for number in range(1010)]
+        for key in ("m/a", "m/[1]", "n", *keys[-2:]):
+            store.write(key, b"x")
+
+        store.delete([*keys, "m/[1]", "no/such"])
+
+        assert [each.key for each in store.find("")] == ["m/a", "n"]
