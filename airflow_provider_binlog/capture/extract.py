@@ -312,14 +312,14 @@ class _KnownTables:
     @cached_property
     def _first(self) -> Manifest | None:
         """The first of the consecutive manifests with the globs of the last one."""
-        return self._log.maybe_load(self._before.captured_since)
+        return self._log.load_past(self._before.captured_since)
 
     def _was_captured(self, name: TableName, *, since: int) -> bool:
         """Whether a name has been captured in every range from one on."""
         at = self._before.sequence
         while True:
             if at not in self._filters:
-                manifest = self._log.maybe_load(at)
+                manifest = self._log.load_past(at)
                 if manifest is None:
                     return False
                 self._filters[at] = _filter_of(manifest), manifest.captured_since
@@ -340,7 +340,7 @@ class _SnapshotSchemas:
 
     @cached_property
     def _snapshots(self) -> Snapshots:
-        return Snapshots(self._files)
+        return Snapshots(self._files, removed=True)
 
     def find(self, name: TableName, before: Manifest) -> Schema | None:
         """Return the schema of a table's newest snapshot before the stop of a manifest.

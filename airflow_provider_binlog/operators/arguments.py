@@ -68,6 +68,18 @@ def check_staged(value: Any) -> None:
         raise ConfigurationError("`staged` is what the extract operator returned", given=value)
 
 
+def read_location(staged: Any) -> tuple[str, str]:
+    """Return the source's name and the staging path of what is staged."""
+    check_staged(staged)
+    try:
+        return str(staged["source"]), str(staged["staging_path"])
+    except KeyError as error:
+        raise ConfigurationError(
+            "`staged` is what the extract operator returned, or holds source and staging_path",
+            given=staged,
+        ) from error
+
+
 class SnapshotArguments(BaseOperator):
     """Operator on snapshots; `BinlogSnapshotOperator` describes the arguments."""
 

@@ -38,8 +38,8 @@ from airflow_provider_binlog.hooks.tasks import (
     seconds_to_follow,
 )
 from airflow_provider_binlog.operators.arguments import (
-    check_staged,
     read_globs,
+    read_location,
     read_options,
 )
 from airflow_provider_binlog.operators.links import BinlogSourceLink
@@ -185,7 +185,7 @@ class BinlogMergeOperator(RendersObjects, SparkSubmitOperator):
     def execute(self, context: Context) -> Any:
         """Submit the job and return its report; see the class."""
         with fail_unless_retryable():
-            source, staging_path = _read_staged(self.staged)
+            source, staging_path = read_location(self.staged)
             environment = find_environment(self._conn_id, self._deploy_mode)
             self._spark_binary = self._spark_binary or environment.spark_binary
             self.env_vars = {**environment.env_vars, **(self.env_vars or {})}
@@ -242,7 +242,7 @@ class BinlogMergeOperator(RendersObjects, SparkSubmitOperator):
 
     def submit_job(self, context: Context) -> str | None:
         """Submit another job than those that have reported; return its id."""
-        source, staging_path = _read_staged(self.staged)
+        source, staging_path = read_location(self.staged)
         forget_report(open_store(staging_path), report_key(source, context))
         submitted: str | None = super().submit_job(context)
         return submitted
@@ -350,17 +350,6 @@ def merge_arguments(
     if tag is not None:
         arguments += ["--tag", tag]
     return arguments
-
-
-def _read_staged(staged: Any) -> tuple[str, str]:
-    check_staged(staged)
-    try:
-        return str(staged["source"]), str(staged["staging_path"])
-    except KeyError as error:
-        raise ConfigurationError(
-            "`staged` is what the extract operator returned, or holds source and staging_path",
-            given=staged,
-        ) from error
 
 
 def find_error(report: Mapping[str, Any]) -> MergeError | None:

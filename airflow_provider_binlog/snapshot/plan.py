@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
+from itertools import chain
 from typing import TypeVar
 
 from airflow_provider_binlog.changes import DEFAULT_POLICIES, InvalidText, Policies, ZeroDates
@@ -104,6 +105,34 @@ class SnapshotPlan:
         """Number of chunks."""
         return len(self.bounds) + 1
 
+    def complete(
+        self,
+        chunks: Sequence[Chunk],
+        parts: Sequence[Part],
+        *,
+        low: Position,
+        high: Position,
+        is_exact: bool,
+    ) -> SnapshotManifest:
+        """Return the manifest of the snapshot with these chunks; see `SnapshotManifest`."""
+        return SnapshotManifest(
+            id=self.id,
+            identity=self.identity,
+            database=self.database,
+            table=self.table,
+            schema=self.schema,
+            low=low,
+            high=high,
+            is_exact=is_exact,
+            where=self.where,
+            zero_dates=self.zero_dates,
+            invalid_text=self.invalid_text,
+            chunks=tuple(chunks),
+            parts=tuple(parts),
+            created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            created_by=self.created_by,
+        )
+
 
 @dataclass(frozen=True)
 class ChunkRecord:
@@ -132,7 +161,7 @@ class SnapshotFiles:
 
     @cached_property
     def _snapshots(self) -> Snapshots:
-        return Snapshots(StoredFiles(self.store, self._source))
+        return Snapshots(StoredFiles(self.store, self._source), removed=True)
 
     @cached_property
     def _plans(self) -> Mapping[str, Sequence[str]]:
@@ -196,6 +225,16 @@ class SnapshotFiles:
     def write_plan(self, plan: SnapshotPlan) -> None:
         """Store a plan, before its first chunk is read."""
         self._write(plan, _PLAN, _plan_path(plan.id))
+
+    def unfinished(self) -> Iterator[SnapshotPlan]:
+        """Yield the plans of incomplete snapshots, as far as they are readable."""
+        for snapshot_id in sorted(chain(*self._plans.values())):
+            if self._is_complete(snapshot_id):
+                continue
+            with suppress(ManifestError):
+                plan = self._read(SnapshotPlan, _PLAN, _plan_path(snapshot_id))
+                if plan is not None:
+                    yield plan
 
     def delete_unfinished(self, name: TableName, *, before: datetime) -> list[str]:
         """Delete the files of incomplete snapshots that were planned before a time.

@@ -250,22 +250,12 @@ def complete_snapshot(plan: SnapshotPlan, files: SnapshotFiles) -> SnapshotManif
     records = [_read_record(plan, number, files) for number in range(plan.chunk_count)]
     is_exact = len(records) == 1 and records[0].is_exact
     chunks = [record.chunk for record in records]
-    manifest = SnapshotManifest(
-        id=plan.id,
-        identity=plan.identity,
-        database=plan.database,
-        table=plan.table,
-        schema=plan.schema,
+    manifest = plan.complete(
+        chunks,
+        [part for record in records for part in record.parts],
         low=replace(chunks[0].low, gtid=plan.low.gtid) if is_exact else plan.low,
         high=max((chunk.high for chunk in chunks), key=lambda high: high.coordinates),
         is_exact=is_exact,
-        where=plan.where,
-        zero_dates=plan.zero_dates,
-        invalid_text=plan.invalid_text,
-        chunks=tuple(chunks),
-        parts=tuple(part for record in records for part in record.parts),
-        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        created_by=plan.created_by,
     )
     try:
         files.store.create(files.key(snapshot_path(plan.id)), manifest.encode())

@@ -26,6 +26,7 @@ from airflow_provider_binlog.staging.paths import (
     MANIFESTS,
     StoredFiles,
     find_manifest,
+    find_past_manifest,
     list_manifests,
     manifest_name,
     maybe_sequence,
@@ -60,6 +61,10 @@ class ManifestLog:
     def maybe_load(self, sequence: int) -> Manifest | None:
         """Return one manifest; None if there is none of this number; see `find_manifest`."""
         return find_manifest(self._files, sequence)
+
+    def load_past(self, sequence: int) -> Manifest | None:
+        """Return one manifest, also if its parts were removed; see `find_past_manifest`."""
+        return find_past_manifest(self._files, sequence)
 
     def latest(self) -> Manifest | None:
         """Return the newest manifest; None if the source has none yet."""

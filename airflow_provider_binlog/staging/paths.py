@@ -2,6 +2,7 @@
 
     <source>/manifests/0000000000000042.json
     <source>/schemas/<database>/<table>/0000000000000041.json
+    <source>/schemas/_manifests/0000000000000001.json
     <source>/<database>/<table>/0000000000000042-000007-9f86d081884c.parquet
     <source>/snapshots/...
     <source>/backlogs/<plan>/plan.json
@@ -32,7 +33,6 @@ from airflow_provider_binlog.snapshot_manifest import (
     SNAPSHOTS,
     SnapshotManifest,
     digest_in,
-    snapshot_path,
     table_digest,
 )
 
@@ -41,9 +41,12 @@ if TYPE_CHECKING:
 
 # A database of such a name is stored as `%6Danifests`, `%73chemas` or `%62acklogs`.
 MANIFESTS, SCHEMAS, BACKLOGS = "manifests", "schemas", "backlogs"
+KEPT_MANIFESTS, KEPT_SNAPSHOTS = f"{SCHEMAS}/_manifests", f"{SCHEMAS}/_snapshots"
+"""Copies of removed manifests, of ranges and of snapshots, that say what capture has to know. No
+database's folder begins with an underscore."""
 
-_REPORTS = "_reports"
-"""Folder beside a source's manifests; no database's folder begins with an underscore."""
+REPORTS = "_reports"
+"""The folder of the reports of merges; no database's folder begins with an underscore."""
 
 _THREADS = 8
 _SEQUENCE_DIGITS = 16
@@ -108,10 +111,16 @@ def part_path(database: str, table: str, sequence: int, ordinal: int, range_id: 
 
 def part_sequence(path: str) -> int:
     """Return the number of the manifest that a part belongs to, by its path; 0 for a snapshot's."""
-    match = _PART_NAME.match(path.rpartition("/")[2])
-    if match is None:
+    number = maybe_part_sequence(path)
+    if number is None:
         raise StagingError("not the path of a part", path=path)
-    return int(match[1])
+    return number
+
+
+def maybe_part_sequence(path: str) -> int | None:
+    """Return what `part_sequence` returns; None if it is the path of another file."""
+    match = _PART_NAME.match(path.rpartition("/")[2])
+    return None if match is None else int(match[1])
 
 
 def part_key(source: str, path: str) -> str:
@@ -122,7 +131,7 @@ def part_key(source: str, path: str) -> str:
 def report_path(dag_id: str, run_id: str, task_id: str, map_index: int) -> str:
     """Return the path of the report of a merge task's job below its source's folder."""
     names = dag_id, run_id, task_id, str(max(map_index, 0))
-    return f"{_REPORTS}/{'/'.join(map(encode_name, names))}.json"
+    return f"{REPORTS}/{'/'.join(map(encode_name, names))}.json"
 
 
 class ReadFiles(Protocol):
@@ -139,7 +148,7 @@ class ReadFiles(Protocol):
 
 
 class StoredFiles:
-    """The files staged for one source in a store."""
+    """The files staged for one source in a store, as merges read and write them."""
 
     def __init__(self, store: ObjectStore, source: str) -> None:
         self._store, self._source = store, source
@@ -154,6 +163,21 @@ class StoredFiles:
     def list(self, folder: str) -> list[str]:
         """Return the names of the files in a folder; none if it does not exist."""
         return self._store.list(self.locate(folder))
+
+    def size(self, path: str) -> int | None:
+        """Return a file's size in bytes; None if it does not exist."""
+        try:
+            return self._store.size(self.locate(path))
+        except ObjectMissingError:
+            return None
+
+    def write(self, path: str, data: bytes) -> None:
+        """Store a file, in place of the one that is there."""
+        self._store.write(self.locate(path), data)
+
+    def delete(self, path: str) -> None:
+        """Delete a file, if it exists."""
+        self._store.delete([self.locate(path)])
 
     def locate(self, path: str) -> str:
         """Return the key of a file."""
@@ -187,7 +211,16 @@ def read_manifest(files: ReadFiles, sequence: int) -> Manifest:
 
 def find_manifest(files: ReadFiles, sequence: int) -> Manifest | None:
     """Return one manifest; None if there is none of this number; see `read_manifests`."""
-    path = f"{MANIFESTS}/{manifest_name(sequence)}"
+    return _find_manifest(files, f"{MANIFESTS}/{manifest_name(sequence)}", sequence)
+
+
+def find_past_manifest(files: ReadFiles, sequence: int) -> Manifest | None:
+    """Return one manifest, also if its parts were removed; None if nothing is kept of it."""
+    path = f"{KEPT_MANIFESTS}/{manifest_name(sequence)}"
+    return find_manifest(files, sequence) or _find_manifest(files, path, sequence)
+
+
+def _find_manifest(files: ReadFiles, path: str, sequence: int) -> Manifest | None:
     data = files.read(path)
     if data is None:
         return None
@@ -199,11 +232,15 @@ def find_manifest(files: ReadFiles, sequence: int) -> Manifest | None:
 
 
 class Snapshots:
-    """The snapshots of a source, by table; a manifest is read when it is wanted."""
+    """The snapshots of a source, by table; a manifest is read when it is wanted.
 
-    def __init__(self, files: ReadFiles) -> None:
+    Also those whose parts were `removed`, if they are wanted: their manifests are kept.
+    """
+
+    def __init__(self, files: ReadFiles, *, removed: bool = False) -> None:
         self._files = files
-        names = files.list(SNAPSHOTS)
+        self._folders = (SNAPSHOTS, KEPT_SNAPSHOTS) if removed else (SNAPSHOTS,)
+        names = {name for folder in self._folders for name in files.list(folder)}
         self._ids = ids_by_digest(
             name.removesuffix(".json") for name in names if name.endswith(".json")
         )
@@ -230,9 +267,11 @@ class Snapshots:
 
     def read(self, snapshot_id: str) -> SnapshotManifest:
         """Return the manifest of a snapshot; raise ManifestError if it cannot be read."""
-        path = snapshot_path(snapshot_id)
-        data = self._files.read(path)
-        if data is None:
+        for folder in self._folders:
+            path = f"{folder}/{snapshot_id}.json"
+            if (data := self._files.read(path)) is not None:
+                break
+        else:
             raise ManifestError("a snapshot was deleted", snapshot=self._files.locate(path))
         repair = "take the snapshot of the table again, or delete this file"
         with error_context(snapshot=self._files.locate(path), repair=repair):

@@ -93,7 +93,8 @@ def test_for_many_tables_the_ids_are_listed_once(files: SnapshotFiles) -> None:
         once.delete_unfinished(NAME, before=AT)
 
     assert found == [plan(), None]
-    assert listed.call_count <= 2
+    # Of snapshots, with and without a manifest, and of those whose parts were removed.
+    assert listed.call_count <= 3
 
 
 @pytest.mark.parametrize(
