@@ -67,6 +67,7 @@ bench: $(STAMP) ## Measure reading beside other readers (COMPARE=results.json), 
 
 soak: $(STAMP) ## Run for a long time under load.
 	@$(BIN)/python -m tests.soak
+	@$(BIN)/python -m tests.soak.upkeep --days 365
 	@$(BIN)/python -m tests.soak.endurance --minutes $(or $(MINUTES),60)
 	@$(BIN)/python -m tests.oracle --changes 1000000
 	@$(BIN)/python -m tests.random_ddl --changes 1000000 --bulk 2000

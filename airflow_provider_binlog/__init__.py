@@ -14,6 +14,7 @@ __version__ = "0.1.0"
 __all__ = [
     "BinlogArchiveOperator",
     "BinlogCheckpointOperator",
+    "BinlogCleanupOperator",
     "BinlogCommitOperator",
     "BinlogExtractOperator",
     "BinlogFollowOperator",
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
         BinlogPlanOperator,
         BinlogSubRangeOperator,
     )
+    from airflow_provider_binlog.operators.cleanup import BinlogCleanupOperator
     from airflow_provider_binlog.operators.extract import (
         BinlogCheckpointOperator,
         BinlogExtractOperator,
@@ -79,6 +81,7 @@ if TYPE_CHECKING:
 _MODULES = {
     "BinlogArchiveOperator": "operators.backlog",
     "BinlogCheckpointOperator": "operators.extract",
+    "BinlogCleanupOperator": "operators.cleanup",
     "BinlogCommitOperator": "operators.backlog",
     "BinlogExtractOperator": "operators.extract",
     "BinlogFollowOperator": "operators.follow",

@@ -32,6 +32,7 @@ def get_provider_info() -> dict[str, object]:
         "triggers": _modules("airflow_provider_binlog.triggers.binlog"),
         "operators": _modules(
             "airflow_provider_binlog.operators.backlog",
+            "airflow_provider_binlog.operators.cleanup",
             "airflow_provider_binlog.operators.extract",
             "airflow_provider_binlog.operators.follow",
             "airflow_provider_binlog.operators.merge",

@@ -245,6 +245,42 @@ COMMANDS: tuple[Command | Group, ...] = (
             ),
         ),
     ),
+    Command(
+        "cleanup",
+        "Remove the staged files of a source that no lake needs any more",
+        f"{PACKAGE}.staged_files:clean",
+        (
+            _NAME,
+            _STAGING_PATH,
+            _argument(
+                "--grace-days",
+                type=float,
+                default=7,
+                metavar="DAYS",
+                help="how far back lake tables can be restored without a reload; default: 7",
+            ),
+            _argument(
+                "--dry-run",
+                action="store_true",
+                help="remove nothing; print each file that would be removed, and why",
+            ),
+            _OUTPUT,
+        ),
+    ),
+    Command(
+        "forget",
+        "Let cleanups continue without a lake, or a table of it, that is not merged any more",
+        f"{PACKAGE}.staged_files:forget",
+        (
+            _NAME,
+            _STAGING_PATH,
+            _argument("--lake", required=True, metavar="ID", help="as a cleanup prints it"),
+            _argument(
+                "--table", metavar="DATABASE.TABLE", help="only this table, as the source names it"
+            ),
+            _OUTPUT,
+        ),
+    ),
     Group(
         "checkpoint",
         "Show or set a source's checkpoint",

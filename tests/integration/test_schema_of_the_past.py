@@ -10,6 +10,7 @@ import io
 import threading
 from contextlib import closing, suppress
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
@@ -17,8 +18,11 @@ import pymysql
 import pytest
 from pymysql.cursors import Cursor
 
+from airflow_provider_binlog.cleanup.removal import clean_up, plan_cleanup
 from airflow_provider_binlog.errors import ServerSetupError
 from airflow_provider_binlog.schema import RenameTable
+from airflow_provider_binlog.spark.merge.progress import PROGRESS, Progress, save_progress
+from airflow_provider_binlog.staging.paths import StoredFiles
 from airflow_provider_binlog.transport.server.information_schema import read_server_tables
 from tests.fixtures.mysql import connect, execute, query
 from tests.services.servers import Account, Server
@@ -40,6 +44,8 @@ from tests.support.schema_histories import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from airflow_provider_binlog.manifest import Manifest
 
 pytestmark = pytest.mark.server
 
@@ -103,6 +109,44 @@ def test_the_rest_is_known_from_what_was_staged_last(
         full, sparse = found
         assert sparse == full
         assert full[0]
+
+
+@pytest.mark.parametrize("name", ["mysql97", pytest.param("mariadb118", marks=pytest.mark.slow)])
+def test_the_rest_is_known_after_older_manifests_were_removed(
+    start_server: Callable[[str], Server], name: str
+) -> None:
+    server = start_server(name)
+    for before, during, later in LATER:
+        first = happen(server, SPARSE[name], *before)
+        stages = [first]
+        for statements in (["CREATE TABLE other (a INT)"], ["DROP TABLE other"], during):
+            stages.append(happen(server, SPARSE[name], *statements, database=first.database))
+            stages[-1] = replace(stages[-1], start=stages[-2].stop)
+        happen(server, SPARSE[name], *later, database=first.database)
+        found = []
+        for removes in (False, True):
+            staging = Staging()
+            for sequence, logged in enumerate(stages, 1):
+                manifest = staging.stage(logged, sequence=sequence)
+                if removes:
+                    remove_all_but_the_newest(staging, manifest)
+            found.append(staged_content(staging, manifest))
+            assert (len(staging.store.list("past/manifests")) == 1) is removes
+
+        assert found[1] == found[0]
+        assert found[0][0]
+
+
+def remove_all_but_the_newest(staging: Staging, manifest: Manifest) -> None:
+    """Clean up after a month in which a lake was merged up to a manifest, at its start."""
+    merged = Progress(end=manifest.end, servers=(manifest.identity,))
+    files, now = StoredFiles(staging.store, "past"), datetime.now(UTC)
+    save_progress(files, f"{PROGRESS}/lake", merged, loaded=None, merged=(), now=now)
+    grace = timedelta(days=30)
+    plan = plan_cleanup(
+        staging.store, "past", checkpoint=None, grace=grace, now=now + grace + grace
+    )
+    clean_up(staging.store, "past", plan)
 
 
 @pytest.mark.parametrize("name", ["mysql97", "mariadb118"])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_binlog.errors import MergeError, TargetConflictError
@@ -173,6 +174,11 @@ def _steps(table: MemoryTable, evolution: Evolution) -> list[Callable[[], object
     ]
 
 
+def as_number(value: Any, type_: str) -> Any:
+    """Return the digits of a DECIMAL as the number that rows have."""
+    return int(Decimal(value)) if isinstance(value, str) and type_.startswith("decimal") else value
+
+
 def write_rows(
     table: MemoryTable, change: TableChange[list[SourceRow]]
 ) -> tuple[list[dict[str, Any]], Commit]:
@@ -182,7 +188,10 @@ def write_rows(
         kept = [row for row in changes.rows if not row.deleted]
         rows = [{id_: row.values[name] for name, id_ in ids.items()} for row in kept]
         return rows, Commit(len(rows), 0, None, table.version + 1)
-    filled = {ids[name]: value for name, value in change.evolution.filled.items()}
+    filled = {
+        ids[name]: as_number(value, table.columns[name])
+        for name, value in change.evolution.filled.items()
+    }
     key = [ids[name] for name in changes.key]
     old_rows = [row | filled for row in table.rows]
     by_key = {tuple(row.get(id_) for id_ in key): row for row in old_rows}

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_binlog.changes import ROW
-from airflow_provider_binlog.errors import ReloadNeededError
+from airflow_provider_binlog.errors import ReloadNeededError, StagingError
 from airflow_provider_binlog.snapshot_manifest import (
     digest_in,
     snapshot_part_path,
@@ -17,7 +17,7 @@ from airflow_provider_binlog.spark.collapse.partial_rows import DEFAULT, END, MO
 from airflow_provider_binlog.spark.collapse.partial_rows import ROW as ROW_LACKS
 from airflow_provider_binlog.spark.staged.parts import SEQUENCE
 from airflow_provider_binlog.spark.target.state import Mark
-from tests.support.memory_target import MemoryTarget, SourceRow
+from tests.support.memory_target import MemoryTarget, SourceRow, as_number
 from tests.unit.spark.history import Source, Table
 from tests.unit.spark.made_snapshots import SnapshotMaker
 from tests.unit.spark.plain_collapse import Image, collapse_plainly
@@ -176,6 +176,8 @@ class MemoryRows:
         found = []
         for rows in segment.reads:
             for part in rows.parts:
+                if self.source.files.size(part.path) is None:
+                    raise StagingError("a part is missing", part=part.path)
                 sequence, changes = self.source.parts[part.path]
                 for change in changes:
                     row, held = _read(segment, rows, change)
@@ -191,11 +193,11 @@ def _read(segment: Segment, rows: SchemaRows, change: Change) -> tuple[dict[str,
     for name in segment.columns:
         own = rows.names.get(name)
         if own is None:
-            row[name] = rows.initial.get(name)
+            row[name] = as_number(rows.initial.get(name), segment.columns[name])
         elif own in has:
             row[name] = staged[own]
         elif change.type.value == "insert" and own in rows.defaults:
-            row[name] = rows.defaults[own]
+            row[name] = as_number(rows.defaults[own], segment.columns[name])
         else:
             row[name] = None
             continue

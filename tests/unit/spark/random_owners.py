@@ -56,10 +56,13 @@ class Owner:
         elif action == "truncate":
             table.truncate()
         elif action == "drop":
-            table.drop()
-            self.exists = False
+            self.drop()
         elif self.chance.random() < 0.2:
             self.rewrite()
+
+    def drop(self) -> None:
+        self.table.drop()
+        self.exists = False
 
     def row(self) -> None:
         table, chance = self.table, self.chance

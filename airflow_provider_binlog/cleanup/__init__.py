@@ -1,0 +1,1 @@
+"""Removal of staged files that no lake needs any more."""
