@@ -21,6 +21,9 @@ TableName: TypeAlias = tuple[str, str]
 TableId: TypeAlias = str
 """16 hex digits, from `new_table_id`."""
 
+Origin: TypeAlias = tuple[str, str, str]
+"""Database, table and column by which the options exclude or hash a column."""
+
 _ID_DIGITS = 16
 
 
@@ -75,6 +78,10 @@ class Field:
         generated: Whether its values are known to be computed from other columns.
         auto_increment: Whether the server is known to number its values.
         primary: Whether it is known to be in a primary key, and not in a unique key in its place.
+        origin: The name by which the options exclude or hash it; None for a column that is staged
+            as it is.
+        hashed: Id of the secret with which its values, and its defaults, are hashed; None where
+            they are not.
     """
 
     id: int
@@ -89,21 +96,75 @@ class Field:
     generated: bool = field(default=False, metadata=LEFT_OUT)
     auto_increment: bool = field(default=False, metadata=LEFT_OUT)
     primary: bool = field(default=False, metadata=LEFT_OUT)
+    origin: Origin | None = field(default=None, metadata=LEFT_OUT)
+    hashed: str | None = field(default=None, metadata=LEFT_OUT)
+
+    @property
+    def excluded(self) -> bool:
+        """Whether nothing of its values is staged."""
+        return self.origin is not None and self.hashed is None
+
+
+@dataclass(frozen=True)
+class ExcludedField:
+    """A column that is not staged, and its index among all columns of the table."""
+
+    index: int
+    field: Field
 
 
 @dataclass(frozen=True)
 class Schema:
     """One list of fields, and a key.
 
+    Manifests have the fields that are staged, and beside them what capture has to know of the
+    others. Capture follows a table with all of its fields.
+
     Attributes:
         id: The schema id: counts from 1 and is never used again in the table.
         fields: In the table's order.
         key: Field ids of the primary key in key order; empty where the table has none.
+        excluded: Fields that are left out of `fields`, in the table's order.
     """
 
     id: int
     fields: tuple[Field, ...]
     key: tuple[int, ...]
+    excluded: tuple[ExcludedField, ...] = field(default=(), metadata=LEFT_OUT)
+
+    @property
+    def has_origins(self) -> bool:
+        """Whether any of its fields is protected."""
+        # Of thousands of tables, a step for each field would be felt.
+        return bool([own for own in self.fields if own.origin is not None])
+
+    @property
+    def whole(self) -> Schema:
+        """The schema with all fields of the table among `fields`."""
+        fields = list(self.fields)
+        for left_out in self.excluded:
+            fields.insert(left_out.index, left_out.field)
+        return (
+            dataclasses.replace(self, fields=tuple(fields), excluded=()) if self.excluded else self
+        )
+
+    @property
+    def staged(self) -> Schema:
+        """The schema with the fields alone that are staged; no key where it has another one."""
+        excluded = [
+            (index, own)
+            for index, own in enumerate(self.fields)
+            if own.origin is not None and own.excluded
+        ]
+        if not excluded:
+            return self
+        ids = {own.id for _, own in excluded}
+        return dataclasses.replace(
+            self,
+            fields=tuple(own for own in self.fields if own.id not in ids),
+            key=() if ids.intersection(self.key) else self.key,
+            excluded=tuple(ExcludedField(index, own) for index, own in excluded),
+        )
 
     @property
     def key_names(self) -> tuple[str, ...]:
@@ -250,7 +311,8 @@ class RewriteRows:
     """Rows may have changed, and no row event says which and how.
 
     Attributes:
-        reason: What the statement did, for people: it completes `the statement ...`.
+        reason: What the statement did, for people: it completes `the statement ...`, or begins with
+            `the options`.
         field: The field whose values it concerns; None for whole rows.
     """
 

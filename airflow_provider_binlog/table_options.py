@@ -3,7 +3,8 @@
     {"*": TableOptions(target="lake.{database}_{table}"), "shop.visits": TableOptions(key=("id",))}
 
 The options of a table are resolved field by field, from every rule that matches its name and gives
-the field: an exact name precedes a glob, and of two globs the later one holds.
+the field: an exact name precedes a glob, and of two globs the later one holds. Columns to exclude
+and to hash are those of all these rules together: no rule takes back what another one protects.
 """
 
 from __future__ import annotations
@@ -17,7 +18,12 @@ from functools import cache
 from typing import Any, NamedTuple, get_type_hints
 
 from airflow_provider_binlog.errors import MALFORMED, ConfigurationError
-from airflow_provider_binlog.names import find_unmatched, is_exact_glob, join_table_name
+from airflow_provider_binlog.names import (
+    find_unmatched,
+    is_exact_glob,
+    join_table_name,
+    split_table_name,
+)
 from airflow_provider_binlog.stored_json import from_json
 
 
@@ -38,6 +44,8 @@ class TableOptions:
         sort_by: Columns and transforms that rows of a new Iceberg table are sorted by, each as SQL
             sorts: `day DESC NULLS LAST`.
         properties: Table properties, which an existing table gets, too.
+        exclude_columns: Columns that are neither selected nor staged.
+        hash_columns: Columns in place of whose values their HMAC-SHA-256 is staged.
     """
 
     key: tuple[str, ...] | None = None
@@ -48,12 +56,35 @@ class TableOptions:
     partition_by: tuple[str, ...] | None = None
     sort_by: tuple[str, ...] | None = None
     properties: dict[str, str] | None = None
+    exclude_columns: tuple[str, ...] | None = None
+    hash_columns: tuple[str, ...] | None = None
 
     @property
     def given(self) -> dict[str, Any]:
         """The options that are not None, by name."""
         values = ((name, getattr(self, name)) for name in _hints())
         return {name: value for name, value in values if value is not None}
+
+
+_JOINED = ("exclude_columns", "hash_columns")
+
+
+@dataclass(frozen=True)
+class ColumnOptions:
+    """The protected columns of the tables that a glob matches: excluded ones, and hashed ones."""
+
+    tables: str
+    exclude: tuple[str, ...] = ()
+    hash: tuple[str, ...] = ()
+
+    def concern(self, name: tuple[str, str]) -> bool:
+        """Whether the glob matches a table."""
+        return _matches(self.tables, name)
+
+    @property
+    def table(self) -> tuple[str, str] | None:
+        """The table that it names without a wildcard; None if it is a glob."""
+        return split_table_name(self.tables) if is_exact_glob(self.tables) else None
 
 
 @dataclass(frozen=True)
@@ -88,17 +119,28 @@ class TableRules:
 
     def of(self, name: tuple[str, str]) -> TableOptions:
         """Return the options of a table."""
-        texts = {".".join(name), join_table_name(name)}
-        globs = [glob for glob in self.by_glob if fnmatchcase(".".join(name), glob)]
-        exact = [glob for glob in self.by_glob if glob in texts]
+        matching = [glob for glob in self.by_glob if _matches(glob, name)]
         resolved: dict[str, Any] = {}
-        for glob in [*globs, *exact]:
-            resolved |= self.by_glob[glob].given
+        for glob in sorted(matching, key=lambda glob: glob in _texts(name)):
+            given = self.by_glob[glob].given
+            for option in given.keys() & _JOINED:
+                joined = (*resolved.get(option, ()), *given[option])
+                given[option] = tuple(dict.fromkeys(joined))
+            resolved |= given
         return TableOptions(**resolved)
+
+    @property
+    def columns(self) -> tuple[ColumnOptions, ...]:
+        """The columns that rules exclude or hash, rule by rule."""
+        columns = (
+            ColumnOptions(glob, options.exclude_columns or (), options.hash_columns or ())
+            for glob, options in self.by_glob.items()
+        )
+        return tuple(own for own in columns if own.exclude or own.hash)
 
     def unmatched(self, names: Collection[tuple[str, str]]) -> list[str]:
         """Return the globs that match none of these tables."""
-        texts = {text for name in names for text in (".".join(name), join_table_name(name))}
+        texts = {text for name in names for text in _texts(name)}
         return find_unmatched(self.by_glob, texts)
 
     def check_format(self, format_: str) -> None:
@@ -172,6 +214,14 @@ def read_term(text: str, *, sorts: bool = False) -> LayoutTerm:
     return LayoutTerm(column, transform, None if width is None else int(width), order)
 
 
+def _texts(name: tuple[str, str]) -> set[str]:
+    return {".".join(name), join_table_name(name)}
+
+
+def _matches(glob: str, name: tuple[str, str]) -> bool:
+    return glob in _texts(name) or fnmatchcase(".".join(name), glob)
+
+
 @cache
 def _hints() -> dict[str, Any]:
     hints = get_type_hints(TableOptions)
@@ -200,6 +250,9 @@ def _read_options(glob: str, value: object) -> TableOptions:
     if options.key is not None and not all(options.key):
         raise ConfigurationError("a column of the key has no name", table=glob, key=options.key)
     _check_layout(glob, options)
+    for option in _JOINED:
+        if not all(options.given.get(option, ())):
+            raise ConfigurationError("a column has no name", table=glob, option=option)
     if options.target is not None and not is_exact_glob(glob) and "{table}" not in options.target:
         raise ConfigurationError(
             "a name for several lake tables needs {table}", table=glob, target=options.target

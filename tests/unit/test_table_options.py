@@ -7,7 +7,12 @@ from typing import Any
 import pytest
 
 from airflow_provider_binlog.errors import ConfigurationError
-from airflow_provider_binlog.table_options import TableOptions, TableRules, read_term
+from airflow_provider_binlog.table_options import (
+    ColumnOptions,
+    TableOptions,
+    TableRules,
+    read_term,
+)
 
 RULES = TableRules.read(
     {
@@ -31,6 +36,25 @@ def test_each_field_is_that_of_the_last_rule_and_of_an_exact_name_first(
 ) -> None:
     assert RULES.of(name) == options
     assert TableRules().of(name) == TableOptions()
+
+
+def test_protected_columns_are_those_of_all_rules_that_match() -> None:
+    rules = TableRules.read(
+        {
+            "shop.visits": {"exclude_columns": ["ip", "note"]},
+            "*": {"exclude_columns": ("password", "note"), "hash_columns": ["email"]},
+            "shop.*": {"target": "{table}"},
+        }
+    )
+
+    assert rules.of(("shop", "visits")).exclude_columns == ("password", "note", "ip")
+    assert rules.of(("shop", "visits")).hash_columns == ("email",)
+    assert rules.of(("shop", "orders")).exclude_columns == ("password", "note")
+    assert rules.columns == (
+        ColumnOptions("shop.visits", ("ip", "note")),
+        ColumnOptions("*", ("password", "note"), ("email",)),
+    )
+    assert [own.table for own in rules.columns] == [("shop", "visits"), None]
 
 
 def test_a_database_with_a_dot_is_named_between_backticks() -> None:
@@ -71,6 +95,8 @@ def test_the_text_of_rules_is_read_back_and_survives_a_command_line() -> None:
         ({"shop.visits": {"key": ["id", ""]}}, "a column of the key has no name"),
         ({"shop.visits": {"target": 1}}, "another type.*option=target"),
         ({"shop.*": {"target": "orders"}}, r"needs \{table\}"),
+        ({"shop.visits": {"exclude_columns": "ip"}}, "another type.*option=exclude_columns"),
+        ({"shop.visits": {"hash_columns": [""]}}, "a column has no name.*option=hash_columns"),
         ({"shop.*": {"on_foreign_write": "fail"}}, "warn, stale or ignore.*given=fail"),
         ({"a.b": {"cluster_by": "id"}}, "another type.*table=a.b, option=cluster_by"),
         ({"a.b": {"cluster_by": ["id"], "partition_by": ["id"]}}, "not both.*table=a.b"),
