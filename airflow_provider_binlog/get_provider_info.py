@@ -99,6 +99,12 @@ def _connection_type() -> dict[str, object]:
                 "set it only where the server's administrator hands them out.",
                 "schema": {"type": ["integer", "null"], "minimum": 1, "maximum": 4294967295},
             },
+            "hash_secret": {
+                "label": "Secret for hashes",
+                "description": "Hashes the values of the columns that hash_columns names; the same "
+                "for all sources whose hashes are to be compared",
+                "schema": {"type": ["string", "null"], "format": "password"},
+            },
         },
     }
 

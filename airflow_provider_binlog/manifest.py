@@ -23,6 +23,7 @@ from airflow_provider_binlog.schema import (
     TableState,
 )
 from airflow_provider_binlog.stored_json import LEFT_OUT, StoredFormat, stored_as
+from airflow_provider_binlog.table_options import ColumnOptions
 
 FORMAT = StoredFormat("airflow-provider-binlog/manifest", 2, "a manifest")
 
@@ -146,7 +147,7 @@ class TableChanges:
             id=self.id,
             name=self.name,
             created=self.created,
-            schema=None if self.current is None else self.schema(self.current),
+            schema=None if self.current is None else self.schema(self.current).whole,
             last_field_id=self.last_field_id,
             logged=self.logged,
         )
@@ -237,6 +238,7 @@ class Manifest:
         zero_dates, invalid_text: How the range was staged where it has zero dates, invalid dates or
             invalid byte sequences.
         include, exclude: Globs of `database.table` that say which tables were captured.
+        columns: Which of their columns were excluded or hashed.
         captured_since: Number of the first manifest, of those before it without a gap, that was
             captured with the same globs.
         tables: The tables that rows or actions concern, by database and table.
@@ -268,6 +270,7 @@ class Manifest:
     created_by: str
     prepared: tuple[Prepared, ...] = ()
     dropped_databases: tuple[str, ...] = field(default=(), metadata=LEFT_OUT)
+    columns: tuple[ColumnOptions, ...] = field(default=(), metadata=LEFT_OUT)
 
     @property
     def rows(self) -> int:

@@ -222,7 +222,9 @@ class _Record(NamedTuple):
 
     def is_of(self, value: Any) -> bool:
         given = value.keys()
-        return bool(given == self.fields.keys() if self.tag is None else value["type"] == self.tag)
+        if self.tag is None:
+            return bool(given == self.fields.keys())
+        return bool(value.get("type") == self.tag)
 
     def read(self, value: Any) -> Any:
         given = value.keys() - ({"type"} if self.tag else ())
@@ -245,7 +247,9 @@ def _record(kind: Any) -> _Record:
         if len(attributes) > 1
         else lambda value: [getattr(value, name) for name in attributes]
     )
-    return _Record(kind, getattr(kind, "type", None), own, left_out, get)
+    # The class variable, not the slot of a field.
+    tag = None if "type" in named else getattr(kind, "type", None)
+    return _Record(kind, tag, own, left_out, get)
 
 
 @cache

@@ -99,13 +99,16 @@ class OpenRange:
             captured=captured,
             identity=request.identity,
             sequence=request.sequence,
+            columns=request.columns,
         )
         self.quarantines = Quarantines(fails=request.on_table_error is OnTableError.FAIL)
         self.reader = _open(log_range, source, self.server, self.quarantines)
         self._log_range = log_range
         self._source = source
         self._statements = StatementReader(request.tables, refuse_tables=self.quarantines.refuse)
-        self._segments = SegmentReader(self.tables, request.policies, self.quarantines)
+        self._segments = SegmentReader(
+            self.tables, request.policies, self.quarantines, request.columns
+        )
         self._progress = ProgressReporter(request.start, request.bytes_total, request.on_progress)
         self._at = request.start
 
@@ -156,6 +159,7 @@ class OpenRange:
             invalid_text=request.policies.invalid_text,
             include=tuple(request.tables.include),
             exclude=tuple(request.tables.exclude),
+            columns=request.columns.options,
             captured_since=self._log_range.captured_since,
             tables=tables,
             statements=(*self._segments.in_order(), *self.quarantines.statements()),

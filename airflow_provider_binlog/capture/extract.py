@@ -366,7 +366,7 @@ class _SnapshotSchemas:
             before.zero_dates,
             before.invalid_text,
         )
-        return newest.schema if same_policies else None
+        return newest.schema.whole if same_policies else None
 
     def _read(self, snapshot_id: str) -> SnapshotManifest | None:
         try:

@@ -24,6 +24,7 @@ from airflow_provider_binlog.names import (
     is_exact_glob,
 )
 from airflow_provider_binlog.position import Flavor, Position, SourceIdentity
+from airflow_provider_binlog.protected_columns import NO_RULES, ColumnRules
 from airflow_provider_binlog.read_progress import OnProgress, ReadProgress, ignore_progress
 from airflow_provider_binlog.schema import TableName
 from airflow_provider_binlog.schema_history.partial_schemas import TrackedSchemas
@@ -120,6 +121,7 @@ class ExtractRequest:
         stop: Another boundary.
         identity: The server that wrote the log.
         sequence: Number of the first manifest: one more than that of the last one before `start`.
+        columns: Which columns are excluded or hashed.
         on_table_error: Whether a table that cannot be captured is quarantined, or fails the range.
         read_server_tables: Queries the server's information_schema, where the log lacks the names
             of a table's columns, or those of their types that only MariaDB has. None: the log
@@ -149,6 +151,7 @@ class ExtractRequest:
     created_by: str
     limits: Limits = field(default_factory=Limits)
     policies: Policies = DEFAULT_POLICIES
+    columns: ColumnRules = NO_RULES
     on_table_error: OnTableError = OnTableError.QUARANTINE
     read_server_tables: ServerTablesReader | None = None
     wants_defaults: bool = False
@@ -175,6 +178,7 @@ class ExtractRequest:
             (list(self.tables.include), list(self.tables.exclude)),
             self.before_images.value,
             (self.policies.zero_dates.value, self.policies.invalid_text.value),
+            self.columns.deciding,
             asdict(self.limits),
             # Another release of Arrow may write the same rows in other bytes.
             pa.__version__,

@@ -45,8 +45,6 @@ from airflow_provider_binlog.staging.paths import part_key, part_path
 
 # Per row: its change columns, and what the decoder keeps of its offset.
 _CHANGE_BYTES = 64
-# Per value of variable width, without its text.
-_TEXT_BYTES = 16
 
 
 @dataclass
@@ -251,7 +249,7 @@ class PartMaker:
             layout,
             events,
             before_images=self._request.before_images,
-            rows_max=max(1, self._limits.decoded_bytes_max // _row_bytes(layout)),
+            rows_max=max(1, self._limits.decoded_bytes_max // (_CHANGE_BYTES + layout.row_bytes)),
         )
 
     def _stage(
@@ -331,12 +329,6 @@ def _number_images(
         waiting.entry.number(waiting.schema, images) if count else 0 for waiting, count in own
     ]
     return np.repeat(np.array(number, dtype=np.int32), counts)
-
-
-def _row_bytes(layout: RowLayout) -> int:
-    """Return the bytes of a decoded row, without its text."""
-    sizes = (column.plan.size or _TEXT_BYTES for column in layout.columns)
-    return sum(sizes, start=_CHANGE_BYTES)
 
 
 def _memory(rows: DecodedRows) -> int:

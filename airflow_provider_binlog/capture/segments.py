@@ -29,6 +29,7 @@ from airflow_provider_binlog.capture.table_parts import RowsColumns
 from airflow_provider_binlog.changes import CHANGE_COLUMNS, ROW_FILE_SHIFT, Policies
 from airflow_provider_binlog.errors import (
     BinlogError,
+    ConfigurationError,
     Refuse,
     ServerSetupError,
     UnsupportedError,
@@ -36,18 +37,22 @@ from airflow_provider_binlog.errors import (
     raise_error,
 )
 from airflow_provider_binlog.manifest import Statement
-from airflow_provider_binlog.rows.layout import RowLayout, compile_layout
+from airflow_provider_binlog.protected_columns import ColumnRules
+from airflow_provider_binlog.rows.layout import RowLayout, compile_layout, protect
 from airflow_provider_binlog.schema import Action, Field, Schema, TableId, TableName
 from airflow_provider_binlog.schema_history.schemas import TableRefusal
 from airflow_provider_binlog.schema_history.tables import EventOffset, Tables
-from airflow_provider_binlog.sql.lexer import hide_passwords
+from airflow_provider_binlog.sql.lexer import hide_passwords, mask_literals
 
 _UNKNOWN, _LEFT_OUT = -1, -2
 _TAKEN = {name.casefold() for name in CHANGE_COLUMNS}
 
 
 class Segment(NamedTuple):
-    """Rows of one table in one schema, between two actions on the table."""
+    """Rows of one table in one schema, between two actions on the table.
+
+    The schema has the fields that are staged.
+    """
 
     table: TableId
     schema: Schema
@@ -72,12 +77,19 @@ class SegmentReader:
         statements: Statements on captured tables, and actions that only a TABLE_MAP shows.
     """
 
-    def __init__(self, tables: Tables, policies: Policies, quarantines: Quarantines) -> None:
+    def __init__(
+        self,
+        tables: Tables,
+        policies: Policies,
+        quarantines: Quarantines,
+        columns: ColumnRules,
+    ) -> None:
         self.segments: list[Segment] = []
         self.statements: list[Statement] = []
         self._tables = tables
         self._policies = policies
         self._quarantines = quarantines
+        self._columns = columns
         # By index of a TABLE_MAP: its layout, or the error of compiling it, and the segment of the
         # rows that come next.
         self._logged: list[_Logged | BinlogError | None] = []
@@ -164,13 +176,21 @@ class SegmentReader:
         if ddl is None:
             return
         actions = tuple(self._tables.apply(ddl.changes, at, statement.session))
-        text = hide_passwords(statement.query.sql)
+        text = self._show(statement)
         self.statements.append(
             Statement(*at, statement.row, ddl.type, text, actions, statement.commit_ts)
         )
         self._cut(actions)
         # The statement may have changed any table: rows after it have to confirm their schema.
         self._current[:] = _UNKNOWN
+
+    def _show(self, statement: LoggedStatement) -> str:
+        """Return a statement as manifests show it."""
+        sql = statement.query.sql
+        if not self._columns.options:
+            return hide_passwords(sql)
+        # A default, a partition, a comment: any literal may be a value of a protected column.
+        return mask_literals(sql, statement.session, len(sql))
 
     def _read_rows(
         self,
@@ -204,7 +224,12 @@ class SegmentReader:
             self._current[index] = _LEFT_OUT
             return _LEFT_OUT
         at = EventOffset(first.file, first.offset)
-        table, schema, actions = self._tables.confirm(name, at, logged.fields, logged.key)
+        try:
+            table, schema, actions = self._tables.confirm(name, at, logged.fields, logged.key)
+        except ConfigurationError as error:
+            self._quarantine(name, error, first, missing=True)
+            self._current[index] = _LEFT_OUT
+            return _LEFT_OUT
         if actions:
             self.statements.append(Statement(*at, first.row, "", "", actions))
             self._cut(actions)
@@ -212,7 +237,11 @@ class SegmentReader:
         segment = self._indexes.get(cut)
         if segment is None:
             segment = self._indexes[cut] = len(self.segments)
-            self.segments.append(Segment(table, schema, logged.layout))
+            layout = logged.layout
+            if schema.has_origins:
+                layout = protect(layout, schema.fields, self._columns.secret)
+                schema = schema.staged
+            self.segments.append(Segment(table, schema, layout))
             # Rows by another TABLE_MAP of the table have to confirm it first.
             for other in self._of_table[name]:
                 if isinstance(self._logged[other], _Logged):

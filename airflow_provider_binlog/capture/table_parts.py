@@ -94,7 +94,7 @@ class StagedRows:
         self._commit_ts = events.commit_ts[event]
         columns: list[pa.ChunkedArray[Any]] = [
             pa.chunked_array([piece.columns[index] for piece in pieces])
-            for index in range(len(layout.columns))
+            for index in range(len(layout.read))
         ]
         change = {
             CHANGE_TYPE: _named(self._change.astype(np.int8), CHANGE_TYPES),
@@ -402,7 +402,7 @@ class ManifestEntry:
         if quarantined:  # the log does not hold all rows since the table was created
             state = replace(state, created=None)
         if state.schema is not None:
-            schemas[state.schema.id] = state.schema
+            schemas[state.schema.id] = state.schema.staged
         return TableChanges(
             id=state.id,
             database=state.name[0],

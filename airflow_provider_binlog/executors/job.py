@@ -28,6 +28,7 @@ from airflow_provider_binlog.errors import (
     SparkJobError,
 )
 from airflow_provider_binlog.manifest import Manifest, count_changes
+from airflow_provider_binlog.protected_columns import HashSecret, find_secret
 from airflow_provider_binlog.read_progress import OnProgress, ignore_progress
 from airflow_provider_binlog.sources.settings import Connections, ConnectionSettings, Location
 from airflow_provider_binlog.sources.state import Log
@@ -100,6 +101,7 @@ class SubRangeWork:
 
     Attributes:
         plan: Id of the backlog's plan.
+        hash_secret: With which values are hashed; empty where none are.
         run_id: The run that stages it.
         server: How to reach the server; None where files are read.
         files: Locations of binlog files, as the source names them.
@@ -115,12 +117,19 @@ class SubRangeWork:
     files: tuple[str, ...]
     locations: dict[str, Location]
     numbers: tuple[int, ...]
+    hash_secret: str = field(default="", repr=False)
 
     def run(self, source: str, number: int, store: ObjectStore) -> Outcome:
         """Stage a sub-range."""
         with closing(self._open_log()) as log:
             manifest = stage_planned(
-                log, store, source=source, plan_id=self.plan, number=number, run=self.run_id
+                log,
+                store,
+                source=source,
+                plan_id=self.plan,
+                number=number,
+                run=self.run_id,
+                secret=find_secret(self.hash_secret),
             )
         return Outcome(number, manifest.rows, count_changes(manifest.tables))
 
@@ -286,11 +295,13 @@ def stage_planned(
     plan_id: str,
     number: int,
     run: str,
+    secret: HashSecret | None = None,
     on_progress: OnProgress = ignore_progress,
 ) -> Manifest:
-    """Stage a sub-range of a stored plan, and return its manifest.
+    """Stage a sub-range of a stored plan, and return its manifest; `secret` hashes columns.
 
     Raises:
+        ConfigurationError: The plan's hashes are of another secret.
         ForeignPositionError, PositionPurgedError: The log is of another server than the plan, or
             lacks the start of the sub-range.
         BinlogError: As `stage_sub_range`.
@@ -307,4 +318,4 @@ def stage_planned(
             planned=plan.identity,
             this_is=state.identity,
         )
-    return stage_sub_range(plan, number, log, store, on_progress=on_progress)
+    return stage_sub_range(plan, number, log, store, secret=secret, on_progress=on_progress)

@@ -11,14 +11,17 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 
 from airflow_provider_binlog.changes import InvalidText, Policies, ZeroDates
-from airflow_provider_binlog.errors import ConfigurationError
+from airflow_provider_binlog.errors import ConfigurationError, error_context
 from airflow_provider_binlog.hooks.binlog import BinlogHook
 from airflow_provider_binlog.limits import read_size
 from airflow_provider_binlog.names import split_table_name
+from airflow_provider_binlog.protected_columns import ColumnRules, find_secret
 from airflow_provider_binlog.schema import TableName
 from airflow_provider_binlog.sources.binlog_source import BinlogSource, SnapshotLock, check_choice
 from airflow_provider_binlog.sources.settings import ConnectionSettings
-from airflow_provider_binlog.table_options import TableRules
+from airflow_provider_binlog.staging.manifest_log import ManifestLog
+from airflow_provider_binlog.staging.object_store import ObjectStore
+from airflow_provider_binlog.table_options import ColumnOptions, TableOptions, TableRules
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.snapshot.plan import SnapshotRequest, Throttle
@@ -55,6 +58,25 @@ def read_reload(value: str | Sequence[str]) -> tuple[TableName, ...]:
 def read_options(value: Mapping[str, Any] | None) -> TableRules:
     """Return the options of tables."""
     return TableRules() if value is None else TableRules.read(value)
+
+
+def read_columns(
+    source: BinlogSource,
+    options: Mapping[str, Any] | None,
+    columns: Sequence[ColumnOptions] = (),
+) -> ColumnRules:
+    """Return which columns are excluded or hashed: by the options, or else by `columns`.
+
+    Raises:
+        ConfigurationError: Columns are to be hashed, and the connection has no secret.
+    """
+    if options is not None:
+        columns = read_options(options).columns
+    text = ""
+    if any(own.hash for own in columns):
+        text = BinlogHook(source.conn_id).settings.hash_secret
+    with error_context(conn_id=source.conn_id):
+        return ColumnRules(tuple(columns), find_secret(text))
 
 
 def check_staged(value: Any) -> None:

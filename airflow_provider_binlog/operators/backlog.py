@@ -41,10 +41,12 @@ from airflow_provider_binlog.operators.extract import (
 )
 from airflow_provider_binlog.operators.links import BinlogManifestLink, BinlogSourceLink
 from airflow_provider_binlog.operators.spark_engine import EngineOperator
+from airflow_provider_binlog.protected_columns import find_secret
 from airflow_provider_binlog.read_progress import PacedProgress
 from airflow_provider_binlog.sources.binlog_files import find_files
 from airflow_provider_binlog.sources.binlog_source import BinlogSource, read_source
 from airflow_provider_binlog.sources.settings import Location
+from airflow_provider_binlog.staging.object_store import ObjectStore
 
 
 class BinlogPlanOperator(RangeOperator):
@@ -147,17 +149,18 @@ class BinlogSubRangeOperator(EngineOperator):
                 raise
 
     def _stage(self, run: str) -> dict[str, Any]:
-        source = read_source(self.source)
+        source, store = read_source(self.source), open_store(self.staging_path)
         plan_id, number = read_sub_range(self.sub_range)
         opened = closing(open_log(source, draws_server_id=True))
         with naming_repairs(source, self.staging_path), opened as log:
             manifest = stage_planned(
                 log,
-                open_store(self.staging_path),
+                store,
                 source=source.name,
                 plan_id=plan_id,
                 number=number,
                 run=run,
+                secret=find_secret(_find_secret(source, store, plan_id)),
                 on_progress=PacedProgress(partial(self.log.info, "%s: %s", source.name)),
             )
         self.log.info("%s: sub-range %d: %d rows", source.name, number, manifest.rows)
@@ -182,9 +185,19 @@ class BinlogSubRangeOperator(EngineOperator):
             files=(source.files,) if isinstance(source.files, str) else tuple(source.files or ()),
             locations=locations,
             numbers=numbers,
+            hash_secret=_find_secret(source, open_store(self.staging_path), plan_id),
         )
         outcomes = sorted(self.run_on_spark(source.name, work), key=lambda outcome: outcome.number)
         return [_describe(plan_id, outcome) for outcome in outcomes]
+
+
+def _find_secret(source: BinlogSource, store: ObjectStore, plan_id: str) -> str:
+    """Return the secret that a plan's columns are hashed with; empty where none are."""
+    from airflow_provider_binlog.capture.backlog.sub_ranges import load_plan
+
+    if load_plan(store, source.name, plan_id).hash_secret is None:
+        return ""
+    return BinlogHook(source.conn_id).settings.hash_secret
 
 
 def _describe(plan_id: str, outcome: Outcome) -> dict[str, Any]:

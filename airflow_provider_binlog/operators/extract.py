@@ -48,7 +48,11 @@ from airflow_provider_binlog.hooks.tasks import (
     show_position,
 )
 from airflow_provider_binlog.limits import Limits, read_limits
-from airflow_provider_binlog.operators.arguments import check_staged, read_globs
+from airflow_provider_binlog.operators.arguments import (
+    check_staged,
+    read_columns,
+    read_globs,
+)
 from airflow_provider_binlog.operators.links import BinlogManifestLink, BinlogSourceLink
 from airflow_provider_binlog.operators.table_notes import describe_staged
 from airflow_provider_binlog.position import Position, SourceIdentity
@@ -68,6 +72,7 @@ from airflow_provider_binlog.staging.paths import (
     manifest_folder,
     manifest_name,
 )
+from airflow_provider_binlog.table_options import TableOptions
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.capture.extract import Extracted
@@ -97,7 +102,7 @@ class RangeOperator(RendersObjects, BaseOperator):
     operator_extra_links: tuple[BaseOperatorLink, ...] = (BinlogSourceLink(),)
 
     template_fields: Sequence[str] = (
-        "source", "staging_path", "tables", "exclude", "start", "stop",
+        "source", "staging_path", "tables", "exclude", "options", "start", "stop",
     )  # fmt: skip
     template_fields_renderers = dict.fromkeys(("source", "tables", "exclude", "start"), "json")
 
@@ -108,6 +113,7 @@ class RangeOperator(RendersObjects, BaseOperator):
         staging_path: str,
         tables: Sequence[str],
         exclude: Sequence[str] = (),
+        options: Mapping[str, TableOptions | Mapping[str, Any]] | None = None,
         start: Start | XComArg | None = None,
         stop: str | None = None,
         before_images: BeforeImagesChoice = "key_changes",
@@ -120,6 +126,7 @@ class RangeOperator(RendersObjects, BaseOperator):
         self.staging_path = staging_path
         self.tables = tables
         self.exclude = exclude
+        self.options = options
         self.start: Any = start
         self.stop = stop
         self.before_images = before_images
@@ -155,6 +162,7 @@ class RangeOperator(RendersObjects, BaseOperator):
             "on_table_error": OnTableError(self.on_table_error),
             "limits": read_limits(self.limits),
             "policies": Policies(ZeroDates(source.zero_dates), InvalidText(source.invalid_text)),
+            "columns": read_columns(source, self.options),
             "created_by": run,
         }
 
@@ -308,6 +316,9 @@ class BinlogExtractOperator(RangeOperator):
         ``file:///data/staging``; anything that Airflow's ObjectStoragePath takes. (templated)
     :param tables: Globs of ``database.table`` to capture. (templated)
     :param exclude: Globs of tables among them to leave out. (templated)
+    :param options: :class:`~airflow_provider_binlog.TableOptions` by globs of ``database.table``,
+        as the merge operator has it. Read here are ``exclude_columns``, which are not staged, and
+        ``hash_columns``, in place of whose values their HMAC-SHA-256 is. (templated)
     :param start: Where the first run begins, in place of the source's ``start``: the sensor's
         output. Ignored once something is staged. (templated)
     :param stop: Where the range stops: a position ``file:offset`` or a GTID set; by default the end

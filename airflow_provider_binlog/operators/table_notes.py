@@ -7,7 +7,9 @@ from collections.abc import Collection, Iterable, Mapping
 
 from airflow_provider_binlog.manifest import Manifest, Part
 from airflow_provider_binlog.names import join_table_name
-from airflow_provider_binlog.schema import TableName
+from airflow_provider_binlog.protected_columns import find_misspelled
+from airflow_provider_binlog.schema import Schema, TableName
+from airflow_provider_binlog.table_options import ColumnOptions
 
 _SHOWN = 20
 
@@ -49,15 +51,38 @@ def describe_staged(manifests: Iterable[Manifest]) -> list[str]:
     """Return lines about the tables of some manifests that differ from SELECT."""
     keyless: set[TableName] = set()
     replaced: dict[TableName, Counter[str]] = {}
+    columns: tuple[ColumnOptions, ...] = ()
+    schemas: dict[TableName, Schema] = {}
     for manifest in manifests:
         for table in manifest.tables:
             schema = table.state.schema
+            if manifest.columns and schema is not None and not table.is_partial:
+                columns, schemas[table.name] = manifest.columns, schema
             # Once: later ranges have the same schema.
             if table.changed and not table.dropped and schema is not None and not schema.key:
                 keyless.add(table.name)
             for counts in (table.unrepresentable, table.invalid_text):
                 replaced.setdefault(table.name, Counter()).update(counts)
-    return [line for line in (describe_keyless(keyless), describe_replaced(replaced)) if line]
+    lines = (
+        describe_keyless(keyless),
+        describe_replaced(replaced),
+        describe_missing(columns, schemas),
+    )
+    return [line for line in lines if line]
+
+
+def describe_missing(
+    options: Collection[ColumnOptions], schemas: Mapping[TableName, Schema]
+) -> str:
+    """Return a line about columns that the options of a table name, and that it lacks; or none."""
+    missing = {name: find_misspelled(options, name, of.fields) for name, of in schemas.items()}
+    tables = [f"{join_table_name(name)} ({', '.join(own)})" for name, own in missing.items() if own]
+    if not tables:
+        return ""
+    return (
+        "the options exclude or hash columns that their tables do not have: they are misspelled, "
+        f"or not there yet, or the account does not see them: {_shorten(sorted(tables))}"
+    )
 
 
 def list_tables(names: Collection[TableName]) -> str:

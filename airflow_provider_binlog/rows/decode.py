@@ -88,14 +88,14 @@ class DecodedRows:
     """Change rows of one table, all of the same columns, in log order.
 
     Attributes:
-        columns: One array per column of the layout, of the layout's types.
+        columns: One array per column that the layout reads, of its type.
         event: int32; index of each row's event.
         offset: int64; where the row's image begins, in bytes from the start of its event.
         change: uint8; 0 insert, 1 update_preimage, 2 update_postimage, 3 delete.
         image: int32; number of the set of columns that the row holds, an update_postimage with what
             its before-image has: what it left out did not change.
-        images: The sets, as indexes of columns in the table's order; 0 is all columns, the others
-            come as their rows do. Columns outside a row's set are NULL in `columns`.
+        images: The sets, as indexes of `columns`; 0 is all of them, the others come as their rows
+            do. Columns outside a row's set are NULL in `columns`.
         unrepresentable: By column, how many values no lake type holds: they are NULL here.
         invalid_text: By column, in how many values U+FFFD replaces invalid byte sequences.
     """

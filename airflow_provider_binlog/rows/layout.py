@@ -1,13 +1,15 @@
 """Compile, once per TABLE_MAP, how the rows of a table are read, and read them column by column.
 
+Excluded columns are located like the others, and never read; hashed ones are read and hashed.
+
 Source: mysql-server libs/mysql/binlog/event/rows_event.h, Table_map_event (metadata by type).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -16,12 +18,23 @@ from airflow_provider_binlog.binlog.column_types import mysql_type
 from airflow_provider_binlog.binlog.events.table_map import TableMap, TableMapColumn
 from airflow_provider_binlog.blocks.arrays import of_numbers
 from airflow_provider_binlog.changes import DEFAULT_POLICIES, Policies, ZeroDates
-from airflow_provider_binlog.errors import BinlogError, FormatError, UnsupportedError
+from airflow_provider_binlog.errors import (
+    BinlogError,
+    ConfigurationError,
+    FormatError,
+    UnsupportedError,
+)
+from airflow_provider_binlog.protected_columns import HashSecret
 from airflow_provider_binlog.rows.images.located import Route, compile_route
 from airflow_provider_binlog.rows.types import numbers
+from airflow_provider_binlog.rows.types.hashed import Hash, hash_policies, make_hash
 from airflow_provider_binlog.rows.types.registry import column_charset, plan_column
 from airflow_provider_binlog.rows.values import Array, Int64Array, Plan, Values
 from airflow_provider_binlog.schema import Default, Field
+
+# Of a value of variable width, without its text; of a hash, with its digits.
+_TEXT_BYTES = 16
+_HASH_BYTES = 80
 
 _HIDDEN_PLAN = numbers.integer_plan(8, unsigned=True)
 
@@ -37,6 +50,7 @@ class ColumnLayout:
         charset: Character set of text, ENUM and SET; None for the others.
         plan: How its values are located and read.
         logged: The column of the TABLE_MAP.
+        hash: Hashes the values that were read; None: they are staged.
     """
 
     name: str
@@ -45,11 +59,12 @@ class ColumnLayout:
     charset: str | None
     plan: Plan
     logged: TableMapColumn
+    hash: Hash | None = None
 
     @property
     def arrow_type(self) -> pa.DataType:
-        """Type of the decoded values."""
-        return self.plan.arrow_type
+        """Type of the decoded values, or of their hashes."""
+        return self.plan.arrow_type if self.hash is None else pa.string()
 
 
 @dataclass(frozen=True)
@@ -63,10 +78,12 @@ class RowLayout:
         named: Whether the log names the columns.
         route: How to walk its row images.
         schema: The columns as decoded: all nullable, since unrepresentable values are NULL.
+            Without excluded ones.
         fields: The columns, with ids that count from 1 in the table's order.
         policies: How values are staged that no lake type holds.
         hidden: Number of further columns in row images: see `TableMap`.
         allows_missing: Whether an update may lack the value of a generated column that it changed.
+        excluded: Indexes of the columns that are not read.
     """
 
     columns: tuple[ColumnLayout, ...]
@@ -80,6 +97,7 @@ class RowLayout:
     table: str = ""
     key: tuple[int, ...] = ()
     named: bool = False
+    excluded: frozenset[int] = frozenset()
 
     @property
     def width(self) -> int:
@@ -89,7 +107,20 @@ class RowLayout:
     @property
     def columns_and_key(self) -> tuple[object, ...]:
         """Equal for tables of the same columns and key, whose rows can be decoded together."""
-        return tuple(column.logged for column in self.columns), self.hidden, self.key
+        hashed = [index for index, column in enumerate(self.columns) if column.hash is not None]
+        logged = tuple([column.logged for column in self.columns])
+        return logged, self.hidden, self.key, self.excluded, tuple(hashed)
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a decoded row, without its text."""
+        columns = [self.columns[index] for index in self.read]
+        return sum([_HASH_BYTES if c.hash else c.plan.size or _TEXT_BYTES for c in columns])
+
+    @cached_property
+    def read(self) -> list[int]:
+        """Indexes of the columns that are read."""
+        return [index for index in range(len(self.columns)) if index not in self.excluded]
 
 
 def compile_layout(
@@ -130,6 +161,33 @@ def compile_layout(
         table=table_map.table,
         key=tuple(index for index, _prefix in table_map.primary_key or ()),
         named=table_map.has_names,
+    )
+
+
+def protect(layout: RowLayout, fields: Sequence[Field], secret: HashSecret | None) -> RowLayout:
+    """Return how to read the rows of a table some of whose columns are excluded or hashed.
+
+    `fields` are those of the layout's columns.
+
+    Raises:
+        ConfigurationError: Columns are hashed, and there is no secret.
+    """
+    if not [field for field in fields if field.origin is not None]:
+        return layout
+    excluded = frozenset(index for index, field in enumerate(fields) if field.excluded)
+    columns = list(layout.columns)
+    for index in [index for index, field in enumerate(fields) if field.hashed is not None]:
+        if secret is None:
+            raise ConfigurationError("columns are hashed, and there is no secret")
+        column, policies = columns[index], hash_policies(layout.policies)
+        plan = plan_column(column.logged, policies, allow_missing_metadata=layout.allows_missing)
+        columns[index] = replace(column, plan=plan, hash=make_hash(column.logged, secret))
+    staged = [column for index, column in enumerate(columns) if index not in excluded]
+    return replace(
+        layout,
+        columns=tuple(columns),
+        schema=pa.schema([pa.field(column.name, column.arrow_type) for column in staged]),
+        excluded=excluded,
     )
 
 
@@ -204,7 +262,7 @@ _MOSTLY_NULL = 0.75
 
 @dataclass(frozen=True)
 class Converted:
-    """The columns of some rows; the rest as in `DecodedRows`."""
+    """The columns of some rows that are read; the rest as in `DecodedRows`."""
 
     columns: list[Array]
     unrepresentable: dict[str, int]
@@ -216,6 +274,8 @@ def convert_columns(
 ) -> Converted:
     """Return the columns of rows; `event`: index of each row's event. Absent columns are NULL.
 
+    The values of excluded columns are not read.
+
     Raises:
         FormatError: A value breaks the format; names the column and the event.
         UnsupportedError: A zero or invalid date is refused, or the values of a column exceed 2 GiB.
@@ -224,22 +284,24 @@ def convert_columns(
     became_null: dict[int, int] = {}
     replaced: dict[int, int] = {}
     for index, values in located:
+        if index in layout.excluded:
+            continue
         column = layout.columns[index]
         array, invalid = _convert_column(column, values, event)
         logged = 0 if values.null is None else int(np.count_nonzero(values.null))
         if array.null_count > logged:
             became_null[index] = array.null_count - logged
-            is_date = pa.types.is_temporal(column.arrow_type)
+            is_date = pa.types.is_temporal(column.plan.arrow_type)
             if is_date and layout.policies.zero_dates is ZeroDates.FAIL:
                 raise _refuse_null(column, values, array, event)
         if invalid:
             replaced[index] = invalid
-        arrays[index] = array
-    for index, column in enumerate(layout.columns):
+        arrays[index] = array if column.hash is None else column.hash(array)
+    for index in layout.read:
         if index not in arrays:
-            arrays[index] = nulls(len(event), column.arrow_type)
+            arrays[index] = nulls(len(event), layout.columns[index].arrow_type)
     return Converted(
-        [arrays[index] for index in range(len(layout.columns))],
+        [arrays[index] for index in layout.read],
         _by_name(layout, became_null),
         _by_name(layout, replaced),
     )
@@ -267,7 +329,7 @@ def _convert_column(column: ColumnLayout, values: Values, event: Int64Array) -> 
     """Return the values, and how many values had invalid byte sequences."""
     present = _few_present(column, values)
     if present is not None and not len(present):
-        return nulls(len(values), column.arrow_type), 0
+        return nulls(len(values), column.plan.arrow_type), 0
     if present is not None:
         some = replace(values.choose(present), null=None)
         array, invalid = _convert_column(column, some, event[present])
@@ -290,7 +352,7 @@ def _convert_column(column: ColumnLayout, values: Values, event: Int64Array) -> 
 
 def _few_present(column: ColumnLayout, values: Values) -> Int64Array | None:
     """Return which values are not NULL, where they are so few that they are read alone."""
-    if values.null is None or len(values) < FEW_VALUES or pa.types.is_union(column.arrow_type):
+    if values.null is None or len(values) < FEW_VALUES or pa.types.is_union(column.plan.arrow_type):
         return None
     if np.count_nonzero(values.null) < len(values) * _MOSTLY_NULL:
         return None

@@ -24,6 +24,7 @@ import numpy.typing as npt
 from airflow_provider_binlog.errors import BinlogError, FormatError, TruncatedError
 from airflow_provider_binlog.names import quote_identifier
 from airflow_provider_binlog.rows.layout import Converted, RowLayout, convert_columns
+from airflow_provider_binlog.rows.types.hashed import hash_policies
 from airflow_provider_binlog.rows.types.registry import plan_result, readers_of, sent_bytes
 from airflow_provider_binlog.rows.values import Int64Array, Memory, Values
 
@@ -35,10 +36,10 @@ _NULL_LENGTH, _ERROR_LENGTH = 0xFB, 0xFF
 
 @dataclass(frozen=True)
 class ResultLayout:
-    """Plan to select all columns of a table, and to read them.
+    """Plan to select the columns of a table that are read, and to read them.
 
     Attributes:
-        rows: The columns, each with the plan by which its value in a result set is read.
+        rows: These columns, each with the plan by which its value in a result set is read.
         sizes: Bytes of each one's values, 0 where a length precedes a value.
         expressions: What is selected, one per column.
     """
@@ -84,12 +85,16 @@ class ResultLayout:
 
 def compile_results(layout: RowLayout) -> ResultLayout:
     """Return how to select the columns of a table and to read what comes."""
+    policies = layout.policies, hash_policies(layout.policies)
     columns = tuple(
-        replace(column, plan=plan_result(column.logged, layout.policies, column.plan))
-        for column in layout.columns
+        replace(
+            column,
+            plan=plan_result(column.logged, policies[column.hash is not None], column.plan),
+        )
+        for column in map(layout.columns.__getitem__, layout.read)
     )
     return ResultLayout(
-        replace(layout, columns=columns),
+        replace(layout, columns=columns, excluded=frozenset()),
         tuple(readers_of(column.logged).sent for column in columns),
         tuple(
             readers_of(column.logged).select(quote_identifier(column.name), column.logged)

@@ -90,7 +90,7 @@ def _sizes(logged: TableMapColumn, facts: sql.Facts) -> tuple[object, object]:
         measures = logged.bits, facts.precision
     elif kind in FRACTIONAL:
         measures = logged.fsp, facts.fsp
-    elif kind in ENUMS and facts.values is not None:
+    elif kind in ENUMS and facts.values:
         measures = logged.pack_size, pack_size(kind, len(facts.values))
     elif kind in BLOBS:
         measures = logged.length_size, _LENGTHS.get(facts.data_type or "")

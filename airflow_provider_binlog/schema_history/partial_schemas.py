@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from airflow_provider_binlog.binlog.charsets import COLLATIONS
 from airflow_provider_binlog.names import fold_name
 from airflow_provider_binlog.position import Flavor
-from airflow_provider_binlog.schema import Field, Schema, TableName, TableState
+from airflow_provider_binlog.schema import NULL, Field, Schema, TableName, TableState
 from airflow_provider_binlog.schema_history.statements import LoggedChange
 from airflow_provider_binlog.sql import definitions as sql
 from airflow_provider_binlog.sql.columns import (
@@ -301,13 +301,16 @@ def partial_from_schema(schema: Schema) -> PartialSchema:
 
 def _staged_facts(column: Field) -> Facts:
     of = parse_type(column.mysql_type or "")
-    known = Facts(
-        generated=column.generated,
-        auto_increment=column.auto_increment,
-        default=column.write_default,
-    )
+    default = column.write_default
+    if column.excluded:
+        default = NULL  # not staged, so that nobody has to be asked for it
+    elif column.hashed is not None and default != NULL:
+        default = None
+    known = Facts(generated=column.generated, auto_increment=column.auto_increment, default=default)
     if of is None or column.arrow_type is None:
         return known
+    if column.excluded and of.name in ENUMS:
+        of = replace(of, values=())
     charset = column.charset
     if charset is None and (of.name in BYTES | OWN_FORM or of.values is not None):
         charset = "binary"

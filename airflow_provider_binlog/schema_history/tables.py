@@ -13,6 +13,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from airflow_provider_binlog.position import SourceIdentity
+from airflow_provider_binlog.protected_columns import NO_RULES, ColumnRules
 from airflow_provider_binlog.schema import (
     Action,
     CreateTable,
@@ -28,6 +29,11 @@ from airflow_provider_binlog.schema import (
     new_table_id,
 )
 from airflow_provider_binlog.schema_history.identity import confirm, create, create_like, follow
+from airflow_provider_binlog.schema_history.protected_fields import (
+    check_key,
+    follow_statement,
+    show,
+)
 from airflow_provider_binlog.sql import ddl
 from airflow_provider_binlog.sql.lexer import Session
 
@@ -48,8 +54,8 @@ class TableLookup(NamedTuple):
         find: Returns the table of a name; `NO_TABLE` where the log took the name from the last
             table that had it; None where nothing is known.
         find_all: Returns the tables of a database.
-        find_schema: Returns the schema of a table that was known from a snapshot alone, with the
-            field ids 1, 2, ...; None if there is no such snapshot.
+        find_schema: Returns the schema of a table that was known from a snapshot alone, with all
+            its fields, whose ids are 1, 2, ...; None if there is no such snapshot.
     """
 
     find: Callable[[TableName], TableState | NoTable | None]
@@ -90,6 +96,7 @@ class Tables:
         captured: Callable[[str, str], bool],
         identity: SourceIdentity,
         sequence: int,
+        columns: ColumnRules = NO_RULES,
     ) -> None:
         """Begin at the start of a range, whose manifest has the number `sequence`.
 
@@ -98,12 +105,14 @@ class Tables:
             captured: Whether a table, by database and name, is captured.
             identity: Of the server that wrote the log: part of every new table id.
             sequence: See above.
+            columns: Which columns are excluded or hashed.
         """
         self.touched: dict[TableId, TableInRange] = {}
         self._known = known
         self._captured = captured
         self._identity = identity
         self._sequence = sequence
+        self._columns = columns
         self._names: dict[TableName, TableState | NoTable | None] = {}
         self._before: dict[TableId, TableState] = {}
         self._dropped_databases: set[str] = set()
@@ -124,8 +133,24 @@ class Tables:
         """Return the table that rows of a name belong to, its schema, and what only they say of it.
 
         `at` is the event of the rows; the rest is as for `identity.confirm`.
+
+        Raises:
+            ConfigurationError: The options exclude a column of the key, or may miss a protected
+                column that has another name now.
         """
-        state, schema, actions = confirm(self._ensure(name, at), fields, key, self._identity.flavor)
+        before, flavor = self._ensure(name, at), self._identity.flavor
+        if self._columns.options and before.schema is None and self._find(name) is None:
+            # What a snapshot has staged of its columns may be another thing than the options say.
+            before = self._read(name, at) or before
+        known = before.schema
+        if not self._columns.options and not (known is not None and known.has_origins):
+            state, schema, actions = confirm(before, fields, key, flavor)
+        else:
+            fields = self._columns.protect(name, fields, () if known is None else known.fields)
+            state, schema, actions = confirm(before, fields, key, flavor)
+            check_key(name, schema)
+            state, actions = show(before, state, actions)
+            schema = state.schema or schema
         self._set(state)
         return state.id, schema, actions
 
@@ -165,6 +190,7 @@ class Tables:
         known = self._find(change.table) or self._read(change.table, at)
         known = known if isinstance(known, TableState) else self._new(change.table, at)
         altered, actions = follow(known, change.alterations, session)
+        altered, actions = follow_statement(self._columns, known, altered, actions)
         if altered != known or actions:
             self._set(altered)
         yield from actions
@@ -183,6 +209,7 @@ class Tables:
                 state = create_like(state, like.schema)
         elif change.elements is not None:
             state = create(state, change.elements, session)
+        state, _ = follow_statement(self._columns, replace(state, schema=None), state, ())
         yield CreateTable(state.id, name)
         if change.takes_rows:
             state = replace(state, created=None)

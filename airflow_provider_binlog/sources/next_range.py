@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from airflow_provider_binlog.capture.extract import Extracted, extract
@@ -78,14 +79,16 @@ def find_next_range(
     request = request_after(checkpoint, settings)
     log.check_databases(request.tables.may_capture_from, request.tables.databases)
     end = log.resolve(stop) if stop else state.log_end
-    read_from = state.checkpoint or checkpoint
+    read_from, reader = state.checkpoint or checkpoint, log.read_server_tables
+    if reader is not None and request.columns.options:
+        reader = partial(reader, excluded=request.columns.excluded_names)
     is_here = read_from.identity == state.identity
     return checkpoint, replace(
         request,
         stop=end,
         identity=state.identity,
         find_gtids=log.resolve,
-        read_server_tables=log.read_server_tables,
+        read_server_tables=reader,
         wants_defaults=log.logs_partial_images(),
         bytes_total=log.bytes_between(read_from.position, end) if is_here else None,
         on_progress=on_progress,

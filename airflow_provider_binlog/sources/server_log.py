@@ -14,6 +14,7 @@ from airflow_provider_binlog.capture.gtids import position_with_gtids
 from airflow_provider_binlog.checkpoint import Checkpoint
 from airflow_provider_binlog.errors import ConfigurationError, ConnectionLostError, FormatError
 from airflow_provider_binlog.position import Flavor, Position, SourceIdentity
+from airflow_provider_binlog.schema import TableName
 from airflow_provider_binlog.sources import state
 from airflow_provider_binlog.sources.binlog_source import Failover
 from airflow_provider_binlog.sources.settings import Connections, ConnectionSettings
@@ -148,11 +149,16 @@ class ServerLog(state.Log):
             return queries.bytes_between(connection, start, stop)
 
     def read_server_tables(
-        self, wanted: Callable[[str, str], bool]
+        self,
+        wanted: Callable[[str, str], bool],
+        excluded: Callable[[TableName], Collection[str]] = lambda _: (),
     ) -> information_schema.ServerTables:
-        """Query information_schema over a connection of its own; a `ServerTablesReader`."""
+        """Query information_schema over a connection of its own; a `ServerTablesReader`.
+
+        The columns of a table that are `excluded` are not selected.
+        """
         with closing(self.connect()) as connection:
-            return information_schema.read_server_tables(connection, wanted)
+            return information_schema.read_server_tables(connection, wanted, excluded)
 
     def logs_partial_images(self) -> bool:
         """Query the server for its `binlog_row_image`."""

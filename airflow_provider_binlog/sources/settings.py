@@ -67,6 +67,7 @@ class ConnectionSettings:
         enable_cleartext_plugin: Whether the password may be sent in clear text without TLS.
         connect_timeout, read_timeout, query_timeout: Seconds; see `ServerConnection`.
         server_id: What we register as; None draws one for each stream.
+        hash_secret: With which values of columns are hashed; empty for none.
     """
 
     host: str
@@ -85,6 +86,7 @@ class ConnectionSettings:
     read_timeout: int = 60
     query_timeout: int = 600
     server_id: int | None = None
+    hash_secret: str = field(default="", repr=False)
 
     @classmethod
     def from_fields(
@@ -111,6 +113,8 @@ class ConnectionSettings:
             given[name] = _integer(name, given[name])
         for name in set(_SWITCHES) & given.keys():
             given[name] = _switch(name, given[name])
+        if not isinstance(given.get("hash_secret", ""), str):
+            raise ConfigurationError("hash_secret is a text: write it in quotes")
         return cls(
             host=host or "localhost",
             port=port or _DEFAULT_PORT,

@@ -25,7 +25,7 @@ from airflow_provider_binlog.transport.server.tables import ForeignKeys
 from airflow_provider_binlog.transport.stream.commands import file_created
 
 if TYPE_CHECKING:
-    from airflow_provider_binlog.schema_history.statements import ServerTablesReader
+    from airflow_provider_binlog.transport.server.information_schema import ServerTables
 
 NO_START = (
     'there is no checkpoint: choose where to begin, start="now", "earliest", '
@@ -195,8 +195,8 @@ class Log(BlockStream, Protocol):
     """
 
     @property
-    def read_server_tables(self) -> ServerTablesReader | None:
-        """Reads the server's information_schema; None for files."""
+    def read_server_tables(self) -> Callable[..., ServerTables] | None:
+        """Reads the server's information_schema; None for files. See `ServerLog`."""
         return None
 
     def describe(self) -> str:

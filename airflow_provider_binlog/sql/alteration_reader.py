@@ -387,4 +387,10 @@ def _key_columns(chunk: Sequence[Word]) -> tuple[tuple[str, int], ...]:
 
 
 def _opaque(chunk: Sequence[Word]) -> sql.Opaque:
-    return sql.Opaque(" ".join(word.text for word in chunk)[:_SHOWN])
+    return sql.Opaque(" ".join(map(_shown, chunk))[:_SHOWN])
+
+
+def _shown(word: Word) -> str:
+    """Return a word for messages: `?` for a literal."""
+    is_literal = word.quote in ("'", '"') or word.text[:1].isdigit()
+    return "?" if is_literal and word.quote != "`" else word.text

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from enum import Enum
+from enum import StrEnum
 
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.schema import NULL, Default, UnknownDefault
@@ -21,7 +21,7 @@ from airflow_provider_binlog.sql import columns as types
 from airflow_provider_binlog.sql.lexer import EMPTY_STRING_IS_NULL, Session, Word, keyword
 
 
-class LiteralKind(Enum):
+class LiteralKind(StrEnum):
     """Type of a literal."""
 
     NULL = "null"

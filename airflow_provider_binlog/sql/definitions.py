@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 from airflow_provider_binlog.errors import UnsupportedError
 from airflow_provider_binlog.names import fold_name
@@ -346,10 +346,14 @@ class AddPrimaryKey:
 class DropPrimaryKey:
     """The primary key is dropped."""
 
+    type: ClassVar[str] = "drop_primary_key"
+
 
 @dataclass(frozen=True)
 class ChangeIndexes:
     """A unique key is added, or an index is dropped that may be one."""
+
+    type: ClassVar[str] = "change_indexes"
 
 
 @dataclass(frozen=True)

@@ -153,6 +153,15 @@ class SchemaFiles:
             )
         return newest
 
+    def find_newest(self, name: TableName, latest: Manifest | None) -> SchemaFile | None:
+        """Return what is known of a name after the newest manifest; None if nothing is."""
+        if latest is None:
+            return None
+        for file in files_of(latest, all_tables=True):
+            if file.name == name:
+                return file
+        return self.find(name, before=latest.sequence)
+
     def _folder(self, name: TableName) -> str:
         database, table = name
         return schema_folder(self._source, database, table or None)
@@ -175,10 +184,10 @@ class SchemaFiles:
             return FORMAT.decode(SchemaFile, self._store.read(key))
 
 
-def files_of(manifest: Manifest) -> list[SchemaFile]:
+def files_of(manifest: Manifest, *, all_tables: bool = False) -> list[SchemaFile]:
     """Return the files that a manifest gives rise to: of names whose table, or schema, changed."""
     live = {table.name: table for table in manifest.tables if not table.dropped}
-    names = {table.name for table in manifest.tables if table.changed}
+    names = {table.name for table in manifest.tables if table.changed or all_tables}
     names |= {(database, "") for database in manifest.dropped_databases}
     for statement in manifest.statements:
         for action in statement.actions:

@@ -24,18 +24,22 @@ from airflow_provider_binlog.capture.backlog.sub_ranges import (
 from airflow_provider_binlog.capture.extract import find_next
 from airflow_provider_binlog.capture.log_range import TableFilter
 from airflow_provider_binlog.changes import OnTableError, Policies, ZeroDates
-from airflow_provider_binlog.errors import ConflictError, ManifestError
+from airflow_provider_binlog.errors import ConfigurationError, ConflictError, ManifestError
+from airflow_provider_binlog.protected_columns import ColumnRules, HashSecret
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
+from airflow_provider_binlog.table_options import ColumnOptions
 from airflow_provider_binlog.transport.server.information_schema import read_server_tables
 from airflow_provider_binlog.transport.server.queries import identify
 from tests.fixtures.mysql import Database, connect, prepare
 from tests.support.dying_store import DyingStore, KilledError
+from tests.support.protected import find_planted
 from tests.support.ranges import Range, Staged, end_of, live, stage
 from tests.support.requests import a_request
 from tests.support.stores import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from airflow_provider_binlog.manifest import Manifest, TableChanges
     from airflow_provider_binlog.schema_history.statements import ServerTablesReader
@@ -146,15 +150,21 @@ def plan(happened: Range, source: BlockStream, store: ObjectStore, **arguments: 
 
 
 def stage_backlog(
-    happened: Range, source: BlockStream, *, backwards: bool = True, **arguments: Any
+    happened: Range,
+    source: BlockStream,
+    *,
+    backwards: bool = True,
+    folder: Path | None = None,
+    secret: HashSecret | None = None,
+    **arguments: Any,
 ) -> Staged:
     """Stage the sub-ranges one by one, the last one first, and commit them."""
-    store = open_store(f"memory://backlog{next(_numbers)}")
+    store = open_store(f"file://{folder}" if folder else f"memory://backlog{next(_numbers)}")
     planned = plan(happened, source, store, **arguments)
     numbers = list(range(len(planned.sub_ranges)))
     for number in reversed(numbers) if backwards else numbers:
-        staged = stage_sub_range(planned, number, source, store)
-        again = stage_sub_range(planned, number, source, store)
+        staged = stage_sub_range(planned, number, source, store, secret=secret)
+        again = stage_sub_range(planned, number, source, store, secret=secret)
         assert again == staged
     manifest = commit_backlog(planned, store, created_by="a test")
     assert commit_backlog(planned, store, created_by="a retry") == manifest
@@ -192,6 +202,31 @@ def test_sub_ranges_are_what_one_extract_of_the_whole_gives(happened: Range) -> 
     minimal = next(table for table in joined.manifest.tables if table.table == "t")
     assert len(minimal.images) > 2
     assert len({part.path for table in joined.manifest.tables for part in table.parts}) > 4
+
+
+def test_sub_ranges_have_nothing_of_protected_columns(happened: Range, tmp_path: Path) -> None:
+    name, secret = happened.database.name, HashSecret("pepper and salt")
+    options = (
+        ColumnOptions(f"{name}.t", exclude=("a",), hash=("b",)),
+        ColumnOptions(f"{name}.kept", hash=("v",)),
+        ColumnOptions(f"{name}.u", hash=("id",)),
+    )
+    settings: dict[str, Any] = {
+        "columns": ColumnRules(options, secret),
+        "read_server_tables": tables_reader(happened.server),
+    }
+    whole = stage(live(happened.server), happened, **settings)
+
+    joined = stage_backlog(
+        happened, live(happened.server), folder=tmp_path, secret=secret, **settings
+    )
+
+    assert plain(joined) == plain(whole)
+    assert find_planted(tmp_path, ["two again", "minimal", "between", "xxxx", "pepper"]) == []
+    (plan_file,) = tmp_path.glob("shop/backlogs/*/plan.json")
+    planned = load_plan(joined.store, "shop", plan_file.parent.name)
+    with pytest.raises(ConfigurationError, match="another hash_secret"):
+        planned.column_rules(HashSecret("another"))
 
 
 def test_what_information_schema_showed_the_plan_is_what_sub_ranges_have(

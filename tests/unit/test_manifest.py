@@ -31,6 +31,7 @@ from airflow_provider_binlog.schema import (
     Default,
     DropField,
     DropTable,
+    ExcludedField,
     Field,
     RenameField,
     RenameTable,
@@ -41,6 +42,7 @@ from airflow_provider_binlog.schema import (
     UnknownDefault,
 )
 from airflow_provider_binlog.staging.paths import part_path
+from airflow_provider_binlog.table_options import ColumnOptions
 from tests.unit.staging.manifests import manifest
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -77,12 +79,16 @@ fields = st.builds(
     charset_assumed=st.booleans(),
     generated=st.booleans(),
     auto_increment=st.booleans(),
+    primary=st.booleans(),
+    origin=st.none() | st.tuples(text, text, text),
+    hashed=st.none() | st.binary(min_size=6, max_size=6).map(bytes.hex),
 )
 schemas = st.builds(
     Schema,
     id=ids,
     fields=st.lists(fields, max_size=3).map(tuple),
     key=st.lists(ids, max_size=2).map(tuple),
+    excluded=st.lists(st.builds(ExcludedField, st.integers(0, 9), fields), max_size=2).map(tuple),
 )
 table_ids = st.binary(min_size=8, max_size=8).map(bytes.hex)
 names = st.tuples(text, text)
@@ -177,6 +183,15 @@ manifests = st.builds(
         max_size=2,
     ).map(tuple),
     dropped_databases=st.lists(text, max_size=2).map(tuple),
+    columns=st.lists(
+        st.builds(
+            ColumnOptions,
+            text,
+            st.lists(text, max_size=2).map(tuple),
+            st.lists(text, max_size=2).map(tuple),
+        ),
+        max_size=2,
+    ).map(tuple),
 )
 
 

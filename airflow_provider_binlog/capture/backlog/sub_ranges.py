@@ -12,10 +12,10 @@ query a server, which has other tables by then, and which files lack.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from airflow_provider_binlog.binlog.events.statements import Query
 from airflow_provider_binlog.blocks.block import EventBlock
 from airflow_provider_binlog.blocks.captured import LoggedStatement
 from airflow_provider_binlog.capture.capture_range import (
@@ -33,20 +33,32 @@ from airflow_provider_binlog.changes import (
     Policies,
     ZeroDates,
 )
-from airflow_provider_binlog.errors import ManifestError, ObjectMissingError
+from airflow_provider_binlog.errors import (
+    ConfigurationError,
+    ManifestError,
+    ObjectMissingError,
+)
 from airflow_provider_binlog.limits import Limits, limits_in_bytes
 from airflow_provider_binlog.manifest import Manifest, Prepared
+from airflow_provider_binlog.names import fold_name
 from airflow_provider_binlog.position import FIRST_OFFSET, Position, SourceIdentity
+from airflow_provider_binlog.protected_columns import ColumnRules, HashSecret
 from airflow_provider_binlog.read_progress import OnProgress, ignore_progress
 from airflow_provider_binlog.schema import TableName, TableState
 from airflow_provider_binlog.schema_history.partial_schemas import TrackedSchemas
+from airflow_provider_binlog.schema_history.protected_fields import (
+    schema_without_values,
+    without_values,
+)
 from airflow_provider_binlog.schema_history.statements import LoggedChange, changes_of
 from airflow_provider_binlog.schema_history.tables import NO_TABLE, NoTable, TableLookup
 from airflow_provider_binlog.sql.columns import PartialSchema
+from airflow_provider_binlog.sql.ddl import TableChange
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
 from airflow_provider_binlog.staging.object_store import ObjectStore
 from airflow_provider_binlog.staging.paths import backlog_folder, backlogs_folder, manifest_name
-from airflow_provider_binlog.stored_json import StoredFormat, stored_as
+from airflow_provider_binlog.stored_json import LEFT_OUT, StoredFormat, stored_as
+from airflow_provider_binlog.table_options import ColumnOptions
 from airflow_provider_binlog.transport.block_stream import BlockStream
 from airflow_provider_binlog.transport.server.information_schema import ServerTables
 
@@ -82,13 +94,22 @@ class ServerTable:
     unknown: str | None
 
     @classmethod
-    def of(cls, tables: ServerTables | None) -> tuple[ServerTable, ...] | None:
-        """Return the tables that were queried; None where there was no server."""
+    def of(
+        cls, tables: ServerTables | None, protected: Mapping[TableName, Mapping[str, bool]]
+    ) -> tuple[ServerTable, ...] | None:
+        """Return the tables that were queried; None where there was no server.
+
+        No value of their `protected` columns is in them, which `_find_protected` returns.
+        """
         if tables is None:
             return None
+        schemas = {
+            name: schema_without_values(schema, protected.get(name, {}))
+            for name, schema in tables.tables.items()
+        }
         names = sorted(tables.tables.keys() | tables.refused.keys() | tables.versioned)
         return tuple(
-            cls(*name, tables.tables.get(name), name in tables.versioned, tables.refused.get(name))
+            cls(*name, schemas.get(name), name in tables.versioned, tables.refused.get(name))
             for name in names
         )
 
@@ -116,13 +137,13 @@ class SubRange:
 
 
 @dataclass(frozen=True)
-class DdlStatement:
-    """A DDL statement of the range; see `LoggedStatement`."""
+class StoredChange:
+    """Change of a table by a statement of the range; see `LoggedChange`."""
 
     row: int
     file: str
     offset: int
-    query: Query
+    change: TableChange
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,7 +154,8 @@ class BacklogPlan:
         limits: By their names, in bytes.
         captured_since: As in the manifest.
         files: The range's files, in order.
-        statements: Its DDL statements.
+        columns, hash_secret: Which columns are excluded or hashed, and the id of the secret.
+        statements: What its statements did to schemas, without the values of protected columns.
         sub_ranges: In order; each stops where the next one starts.
         server_tables: Tables of information_schema; None where the plan had no server.
     """
@@ -153,8 +175,10 @@ class BacklogPlan:
     wants_defaults: bool
     created_by: str
     captured_since: int
+    columns: tuple[ColumnOptions, ...] = field(default=(), metadata=LEFT_OUT)
+    hash_secret: str | None = field(default=None, metadata=LEFT_OUT)
     files: tuple[str, ...]
-    statements: tuple[DdlStatement, ...]
+    statements: tuple[StoredChange, ...]
     sub_ranges: tuple[SubRange, ...]
     server_tables: tuple[ServerTable, ...] | None
 
@@ -169,8 +193,23 @@ class BacklogPlan:
         later = self.sub_ranges[number + 1 :]
         return later[0].start if later else self.stop
 
+    def column_rules(self, secret: HashSecret | None) -> ColumnRules:
+        """Return the rules of the plan.
+
+        Raises:
+            ConfigurationError: The plan's hashes are of another secret.
+        """
+        rules = ColumnRules(self.columns, None if self.hash_secret is None else secret)
+        if self.hash_secret != rules.secret_id:
+            raise ConfigurationError(
+                "the backlog was planned with another hash_secret than the connection has: give "
+                "both the same one, or plan the backlog again",
+                plan=self.id,
+            )
+        return rules
+
     def request(self, start: Position, stop: Position) -> ExtractRequest:
-        """Return a request for some of the range, by the plan's settings."""
+        """Return a request for some of the range, by the plan's settings, but for columns."""
         return ExtractRequest(
             start,
             stop,
@@ -217,12 +256,10 @@ class BacklogPlan:
     @property
     def changes(self) -> tuple[LoggedChange, ...]:
         """Changes of schemas by the statements of the range."""
-        flavor = self.identity.flavor
-        statements = (
-            LoggedStatement(ddl.row, ddl.file, ddl.offset, ddl.query, flavor)
-            for ddl in self.statements
+        return tuple(
+            LoggedChange(stored.row, stored.file, stored.offset, stored.change)
+            for stored in self.statements
         )
-        return tuple(change for logged in statements for change in changes_of(logged))
 
     def find_server_tables(self) -> ServerTables | None:
         """Return the tables of information_schema; None where the plan had no server."""
@@ -303,6 +340,7 @@ def plan_backlog(log_range: LogRange, source: BlockStream, *, target_bytes: int)
             statements += captured.statements
             opened.report(captured, rows=0)
     manifest = opened.finish(())
+    protected = _find_protected(opened, request.columns)
     return BacklogPlan(
         source_name=request.source_name,
         identity=request.identity,
@@ -320,14 +358,35 @@ def plan_backlog(log_range: LogRange, source: BlockStream, *, target_bytes: int)
         created_by=request.created_by,
         captured_since=log_range.captured_since,
         files=tuple(opened.reader.files),
+        columns=request.columns.options,
+        hash_secret=request.columns.secret_id,
         statements=tuple(
-            DdlStatement(statement.row, statement.file, statement.offset, statement.query)
+            StoredChange(
+                logged.row, logged.file, logged.offset, without_values(logged.change, protected)
+            )
             for statement in statements
-            if changes_of(statement)
+            for logged in changes_of(statement)
         ),
         sub_ranges=cutter.finished(),
-        server_tables=ServerTable.of(opened.server.queried()),
+        server_tables=ServerTable.of(opened.server.queried(), protected),
     )
+
+
+def _find_protected(opened: OpenRange, rules: ColumnRules) -> dict[TableName, dict[str, bool]]:
+    """Return the protected columns of each table of a range, by its names.
+
+    That is, by folded names, whether each column is excluded; else it is hashed.
+    """
+    protected: dict[TableName, dict[str, bool]] = {}
+    for name in opened.reader.tables | opened.tables.names.keys():
+        protected[name] = rules.names(name)
+    for table in opened.tables.touched.values():
+        states = [state for state in (table.before, table.state) if state is not None]
+        fields = [own for state in states if state.schema for own in state.schema.fields]
+        own = {fold_name(field.name): field.excluded for field in fields if field.origin}
+        for state in states:
+            protected[state.name] = protected.get(state.name, {}) | own
+    return {name: columns for name, columns in protected.items() if columns}
 
 
 class _Cutter:
@@ -383,6 +442,7 @@ def stage_sub_range(
     source: BlockStream,
     store: ObjectStore,
     *,
+    secret: HashSecret | None = None,
     on_progress: OnProgress = ignore_progress,
 ) -> Manifest:
     """Stage a sub-range, and return its manifest; the result of an earlier try is reused."""
@@ -392,6 +452,7 @@ def stage_sub_range(
     log, sub_range = ManifestLog(store, plan.source_name), plan.sub_ranges[number]
     request = replace(
         plan.request(sub_range.start, plan.stop_of(number)),
+        columns=plan.column_rules(secret),
         bytes_total=sub_range.bytes,
         on_progress=on_progress,
         sub_range=f"{plan.id}/{number}",

@@ -67,7 +67,7 @@ def refuse_unlogged(layout: RowLayout, headers: RowsHeaders, sets: ColumnSets) -
         return
     held = bits_of(sets.sets, layout.width)
     before, after = sets.number
-    generated_columns = [c for c, column in enumerate(layout.columns) if column.logged.generated]
+    generated_columns = [c for c in layout.read if layout.columns[c].logged.generated]
     lacks = ~np.all(held[:, generated_columns][after], axis=1)
     lacks &= headers.paired | (headers.changes[:, 0] == INSERT)
     if layout.named:
@@ -91,9 +91,9 @@ def _shows_generated(
     """Return which updates lack a column that is missing only if it is generated."""
     is_key, is_small, is_shown = (np.zeros(layout.width, dtype=np.bool_) for _ in range(3))
     is_key[list(layout.key)] = True
-    is_shown[: len(layout.columns)] = True
-    for index, column in enumerate(layout.columns):
-        is_small[index] = column.logged.real_type not in LARGE
+    for index in layout.read:
+        is_shown[index] = True
+        is_small[index] = layout.columns[index].logged.real_type not in LARGE
     pairs, which = np.unique(before * len(held) + after, return_inverse=True)
     one, other = held[pairs // len(held)], held[pairs % len(held)]
     if layout.key:
@@ -201,20 +201,20 @@ class RowImages:
     def each_column(self, rows: Rows) -> Iterator[tuple[int, Values]]:
         """Yield the columns that some image holds and, for each of these rows, where its value is.
 
-        Absent values count as NULL. Hidden columns are left out.
+        Absent values count as NULL. Hidden and excluded columns are left out.
 
         Raises:
             FormatError: A JSON document or its differences break the format.
             UnsupportedError: A JSON document is not in the before-image that differs from it.
         """
-        shown = len(self._layout.columns)
+        read = frozenset(self._layout.read)
         if self._is_whole:
             columns = self.images.select(rows).each_column()
-            yield from (pair for pair in columns if pair[0] < shown)
+            yield from (pair for pair in columns if pair[0] in read)
             return
         for index, located in self.images.each_column():
             column, values = self._columns[index], located
-            if column >= shown:
+            if column not in read:
                 continue
             as_before = self._as_before(index)
             if column in self._json and self.images.options is not None:
@@ -243,15 +243,16 @@ class RowImages:
     def number_sets(self, rows: Rows) -> tuple[npt.NDArray[np.int32], list[tuple[int, ...]]]:
         """Return the number of each row's set of columns, and the sets.
 
-        0 is all columns, the others are numbered as their rows come.
+        0 is all columns, the others are numbered as their rows come. Sets are indexes among the
+        columns that are read.
         """
-        event = self.images.event[rows]
+        event, read = self.images.event[rows], self._layout.read
         if self._is_whole:
-            return np.zeros(len(event), dtype=np.int32), [tuple(range(len(self._layout.columns)))]
+            return np.zeros(len(event), dtype=np.int32), [tuple(range(len(read)))]
         before, after = self._sets.number
         sets, count = self._sets.sets, len(self._sets.sets)
         pairs, which = np.unique(before * count + after, return_inverse=True)
-        shown = (1 << len(self._layout.columns)) - 1
+        shown = sum(1 << column for column in read)
         numbers = {shown: 0}
         one = [numbers.setdefault(columns & shown, len(numbers)) for columns in sets]
         both = [
@@ -267,7 +268,9 @@ class RowImages:
         renumbered = np.zeros(len(numbers), dtype=np.int32)
         renumbered[order] = np.arange(len(order))
         bits = list(numbers)
-        return renumbered[number], [columns_of(bits[index]) for index in order.tolist()]
+        at = {column: index for index, column in enumerate(read)}
+        held = [columns_of(bits[index]) for index in order.tolist()]
+        return renumbered[number], [tuple([at[column] for column in own]) for own in held]
 
     def _apply_diffs(self, index: int, values: Values, wanted: Rows) -> tuple[Values, Int64Array]:
         """Return a JSON column with differences applied, and the rows in which there are none.

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from pymysql.constants import ER
 
 from airflow_provider_binlog import errors
-from airflow_provider_binlog.names import quote_identifier
+from airflow_provider_binlog.names import fold_name, quote_identifier
 from airflow_provider_binlog.position import Flavor, Position
 from airflow_provider_binlog.schema import NULL, Default, TableName
 from airflow_provider_binlog.sql import columns as sql_columns
@@ -77,11 +77,15 @@ class ServerTables:
 
 
 @driver_errors()
-def read_server_tables(connection: Connection, wanted: Callable[[str, str], bool]) -> ServerTables:
+def read_server_tables(
+    connection: Connection,
+    wanted: Callable[[str, str], bool],
+    excluded: Callable[[TableName], Collection[str]] = lambda _: (),
+) -> ServerTables:
     """Return the wanted tables as information_schema describes them.
 
     Nobody can alter them meanwhile; readers and writers are not disturbed. The connection is in no
-    transaction.
+    transaction. The columns of a table that are `excluded`, by folded names, are not selected.
 
     Raises:
         TableLockedError: Another session held a table for too long.
@@ -100,7 +104,7 @@ def read_server_tables(connection: Connection, wanted: Callable[[str, str], bool
                 break
             for name in sorted(kinds.keys() - held - refused.keys()):
                 try:
-                    if hold_table(connection, name):
+                    if hold_table(connection, name, excluded(name)):
                         held.add(name)
                 except errors.SourceError as error:
                     if error.retryable:
@@ -150,24 +154,31 @@ def describe_tables(connection: Connection) -> str:
     return "none that the account sees: GRANT SELECT ON the captured tables, for snapshots"
 
 
-def hold_table(connection: Connection, name: TableName) -> bool:
+def hold_table(connection: Connection, name: TableName, excluded: Collection[str] = ()) -> bool:
     """Read no row from a table, so that nobody alters it before the transaction ends.
 
-    All columns are selected: information_schema lacks those that the account may not read. And not
-    from the query cache, whose answer holds nothing. Returns False if there is no such table.
+    All columns are selected but the `excluded` ones, by folded names: information_schema lacks
+    those that the account may not read. And not from the query cache, whose answer holds nothing.
+    Returns False if there is no such table.
 
     Raises:
-        AccessDeniedError: The account may not read from it, or not all columns.
+        AccessDeniedError: The account may not read from it, or not all these columns.
         TableLockedError: Another session held it for too long.
     """
+    selected = _select_without(connection, name, excluded) if excluded else "*"
+    statement = f"SELECT SQL_NO_CACHE {selected} FROM {quote_table(name)} LIMIT 0"  # noqa: S608
     try:
-        query(connection, f"SELECT SQL_NO_CACHE * FROM {quote_table(name)} LIMIT 0")  # noqa: S608
+        query(connection, statement)
     except errors.AccessDeniedError:
         raise
     except errors.SourceError as error:
         code = error.context.get("code")
         if code == ER.NO_SUCH_TABLE:
             return False
+        if code == ER.BAD_FIELD_ERROR:
+            raise errors.TableAlteredError(
+                "a table was altered while its columns were listed", table=".".join(name)
+            ) from error
         if code in LOCKED:
             raise errors.TableLockedError(
                 "a table cannot be read: another session holds it with LOCK TABLES, or waits to "
@@ -177,6 +188,31 @@ def hold_table(connection: Connection, name: TableName) -> bool:
             ) from error
         raise
     return True
+
+
+def _select_without(connection: Connection, name: TableName, excluded: Collection[str]) -> str:
+    """Return what selects all columns of a table that the account sees but the excluded ones.
+
+    Raises:
+        AccessDeniedError: There are others than excluded ones that it does not see.
+    """
+    rows = query(
+        connection,
+        "SELECT COLUMN_NAME AS name, ORDINAL_POSITION AS position FROM information_schema.COLUMNS"
+        " WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s ORDER BY ORDINAL_POSITION",
+        *name,
+    )
+    names = [str(row["name"]) for row in rows]
+    unseen = max((int(row["position"]) for row in rows), default=0) - len(names)
+    if unseen > len({*excluded} - {*map(fold_name, names)}):
+        raise errors.AccessDeniedError(
+            "the account does not see all columns that are not excluded: GRANT SELECT on these, "
+            "or REFERENCES on the table, by which it sees all columns, and reads none",
+            table=".".join(name),
+            seen=", ".join(names),
+        )
+    chosen = [quote_identifier(own) for own in names if fold_name(own) not in excluded]
+    return ", ".join(chosen) or "1"
 
 
 def read_table(connection: Connection, name: TableName, of: ServerVersion) -> PartialSchema | None:

@@ -2,21 +2,38 @@
 
 from __future__ import annotations
 
+import json
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airflow_provider_binlog.capture.backlog.joining import commit_backlog
 from airflow_provider_binlog.capture.backlog.sub_ranges import (
     BacklogPlan,
+    StoredChange,
     plan_backlog,
     stage_sub_range,
 )
 from airflow_provider_binlog.capture.log_range import LogRange
+from airflow_provider_binlog.errors import UnsupportedError
 from airflow_provider_binlog.limits import Limits
 from airflow_provider_binlog.position import Flavor
+from airflow_provider_binlog.sql.ddl import (
+    Altered,
+    Created,
+    Dropped,
+    Renamed,
+    TableChange,
+    Truncated,
+    read_ddl,
+)
+from airflow_provider_binlog.sql.lexer import Session
+from airflow_provider_binlog.stored_json import from_json, to_text
+from tests.support.ddl_statements import ALL
 from tests.support.requests import a_request
 from tests.unit.capture.prepared_logs import BEGIN, OPERATIONS, play, rows_of
 from tests.unit.capture.staging import capture, end_of, file_source, new_store
@@ -59,3 +76,20 @@ def test_any_log_in_any_sub_ranges_is_the_whole(
     assert sum(each.bytes for each in plan.sub_ranges) == sum(
         len(file.data) - 4 for file in files.values()
     )
+
+
+@pytest.mark.parametrize("flavor", Flavor)
+def test_what_statements_did_is_read_from_a_plan_as_it_was_written(flavor: Flavor) -> None:
+    changes: list[TableChange] = []
+    for text in {text for steps in ALL for text in (*steps.tables, *steps.statements)}:
+        whole = text if " TABLE " in text else f"ALTER TABLE t {text}"
+        with suppress(UnsupportedError):  # of another server, or under another sql_mode
+            ddl = read_ddl(whole, Session(flavor, "shop", 0))
+            changes += [] if ddl is None else ddl.changes
+    done = [change for change in changes if not isinstance(change, Truncated)]
+    assert len(done) > 100
+    assert {type(each) for each in done} >= {Altered, Created, Dropped, Renamed}
+
+    stored = [StoredChange(1, "binlog.000001", 4, change) for change in done]
+
+    assert list(from_json(tuple[StoredChange, ...], json.loads(to_text(stored)))) == stored

@@ -53,7 +53,9 @@ class Served(ServerLog):
         file: BinlogFile = vars(self)["file"]
         return Position(NAME, self.ends.pop(0) if self.ends else len(file.data))
 
-    def read_server_tables(self, wanted: Callable[[str, str], bool]) -> ServerTables:
+    def read_server_tables(
+        self, wanted: Callable[[str, str], bool], excluded: object = None
+    ) -> ServerTables:
         vars(self).update(asked=self.asked + 1)
         if self.failure is not None:
             raise self.failure

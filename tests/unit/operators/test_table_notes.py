@@ -10,6 +10,7 @@ from airflow_provider_binlog.operators.table_notes import (
     describe_replaced,
     describe_staged,
 )
+from airflow_provider_binlog.table_options import ColumnOptions
 from tests.unit.spark.plans import manifest, schema, table
 
 KEYLESS = table(((1, 2),), schema("at", "page", key=()), id_="a", name=("my.shop", "visits"))
@@ -32,6 +33,18 @@ def test_a_keyless_table_is_named_when_it_is_first_seen_or_altered() -> None:
     assert [line.rpartition(": ")[2] for line in describe_staged([first])] == ["`my.shop`.visits"]
     assert describe_staged([later]) == []
     assert describe_staged([manifest(1, replace(KEYLESS, dropped=True))]) == []
+
+
+def test_columns_that_options_name_and_tables_lack_are_named() -> None:
+    staged = manifest(1, table([], schema("id", "n")))
+    options = (
+        ColumnOptions("shop.orders", ("N", "pasword"), ("mail",)),
+        ColumnOptions("*", ("x",)),
+    )
+
+    (line,) = describe_staged([replace(staged, columns=options)])
+    assert line.endswith("see them: shop.orders (pasword, mail)")
+    assert describe_staged([replace(staged, columns=options[1:])]) == []
 
 
 def test_many_tables_are_one_line() -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.position import Flavor, SourceIdentity
+from airflow_provider_binlog.protected_columns import NO_RULES, ColumnRules
 from airflow_provider_binlog.schema import Field, RewriteRows, TableState
 from airflow_provider_binlog.schema_history.tables import EventOffset, NoTable, TableLookup, Tables
 from airflow_provider_binlog.sql.ddl import read_ddl
@@ -29,6 +30,7 @@ class Log:
     session: Session = STRICT
     offset: int = 4
     snapshots: dict[TableName, Schema] = field(default_factory=dict)
+    columns: ColumnRules = NO_RULES
 
     def __post_init__(self) -> None:
         def find_all(database: str) -> list[TableState]:
@@ -41,6 +43,7 @@ class Log:
             captured=self.captured,
             identity=identity,
             sequence=7,
+            columns=self.columns,
         )
 
     def next_offset(self) -> EventOffset:

@@ -45,8 +45,9 @@ def test_empty_fields_of_the_form_are_as_if_not_given() -> None:
     )
 
 
-def test_the_password_is_not_shown() -> None:
+def test_secrets_are_not_shown() -> None:
     assert "secret" not in repr(from_extra())
+    assert "pepper" not in repr(from_extra(hash_secret="pepper"))
 
 
 @pytest.mark.parametrize(
@@ -59,6 +60,7 @@ def test_the_password_is_not_shown() -> None:
         ({"read_timeout": "long"}, "read_timeout"),
         ({"connect_timeout": -1}, "connect_timeout"),
         ({"get_server_public_key": "perhaps"}, "get_server_public_key is true or false"),
+        ({"hash_secret": 12345}, "hash_secret is a text: write it in quotes$"),
     ],
 )
 def test_what_cannot_be_used_is_named(extra: dict[str, Any], named: str) -> None:
