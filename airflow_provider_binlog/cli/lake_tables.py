@@ -10,9 +10,9 @@ from contextlib import closing
 from datetime import UTC, datetime
 from typing import Any
 
-from airflow_provider_binlog.changes import DEFAULT_POLICIES, Policies
 from airflow_provider_binlog.cli.output import print_record, print_records
 from airflow_provider_binlog.cli.source import name_person, open_staging, read_settings
+from airflow_provider_binlog.cli.staging import read_columns, read_policies
 from airflow_provider_binlog.errors import ConfigurationError
 from airflow_provider_binlog.names import join_table_name
 from airflow_provider_binlog.snapshot.plan import SnapshotFiles
@@ -68,13 +68,15 @@ def adopt(arguments: argparse.Namespace) -> None:
 
     name, settings = read_table_name(arguments.table), read_settings(arguments.conn)
     latest = ManifestLog(store, arguments.name).latest()
-    policies = DEFAULT_POLICIES
-    if latest is not None:
-        policies = Policies(latest.zero_dates, latest.invalid_text)
+    policies = read_policies(store, arguments.name)
+    columns = read_columns(store, arguments.name, settings)
+    files = SnapshotFiles(store, arguments.name)
+    known = files.known_fields(name, latest) if columns.options else ()
+    excluded = columns.excluded_names(name, known)
     with closing(ServerLog(settings)) as log:
         identity, position = log.locate(arguments.at)
-        with open_read(log.connect, name, exact=False) as read:
-            schema = describe_table(read, name, policies).schema
+        with open_read(log.connect, name, exact=False, excluded=excluded) as read:
+            schema = describe_table(read, name, policies, columns, known).schema
     if not schema.key:
         raise ConfigurationError(
             "the table has no key, by which changes could be merged into rows that are there "
@@ -83,7 +85,7 @@ def adopt(arguments: argparse.Namespace) -> None:
         )
     now = datetime.now(UTC)
     manifest = SnapshotManifest(
-        id=SnapshotFiles(store, arguments.name).new_id(name, now),
+        id=files.new_id(name, now),
         identity=identity,
         database=name[0],
         table=name[1],

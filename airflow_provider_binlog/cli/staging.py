@@ -21,6 +21,7 @@ from airflow_provider_binlog.cli.source import (
 )
 from airflow_provider_binlog.errors import BinlogError, ConfigurationError, StagingError
 from airflow_provider_binlog.names import is_captured, join_table_name, split_table_name
+from airflow_provider_binlog.protected_columns import NO_RULES, ColumnRules, find_secret
 from airflow_provider_binlog.schema import TableName
 from airflow_provider_binlog.snapshot.needed import choose_tables, find_needed
 from airflow_provider_binlog.snapshot.plan import CHUNK_BYTES, SnapshotRequest
@@ -96,14 +97,17 @@ def extract(arguments: argparse.Namespace) -> None:
     from airflow_provider_binlog.sources.next_range import find_next_range, stage
     from airflow_provider_binlog.sources.server_log import ServerLog
 
-    store = open_staging(arguments.staging_path)
-    with closing(ServerLog(read_settings(arguments.conn))) as log, show_progress("log") as show:
+    store, settings = open_staging(arguments.staging_path), read_settings(arguments.conn)
+    columns = read_columns(store, arguments.name, settings)
+    with closing(ServerLog(settings)) as log, show_progress("log") as show:
         log.check()
         checkpoint, request = find_next_range(
             log,
             store,
             MetastoreVariableStore(),
-            range_settings(arguments.name, arguments.tables, arguments.exclude or ()),
+            range_settings(
+                arguments.name, arguments.tables, arguments.exclude or (), columns=columns
+            ),
             start=arguments.start,
             logger=Notes(),
             on_progress=show,
@@ -123,7 +127,11 @@ def extract(arguments: argparse.Namespace) -> None:
 
 
 def range_settings(
-    name: str, tables: Sequence[str], exclude: Sequence[str], policies: Policies = DEFAULT_POLICIES
+    name: str,
+    tables: Sequence[str],
+    exclude: Sequence[str],
+    policies: Policies = DEFAULT_POLICIES,
+    columns: ColumnRules = NO_RULES,
 ) -> dict[str, Any]:
     """Return the arguments of an `ExtractRequest` that a person stages by."""
     return {
@@ -132,6 +140,7 @@ def range_settings(
         "before_images": BeforeImages.KEY_CHANGES,
         "created_by": name_person(),
         "policies": policies,
+        "columns": columns,
     }
 
 
@@ -169,6 +178,7 @@ def snapshot(arguments: argparse.Namespace) -> int:
         "source": arguments.name,
         "run": _name_run(),
         "policies": read_policies(store, arguments.name),
+        "columns": read_columns(store, arguments.name, settings),
         "lock": arguments.lock,
     }
     records = []
@@ -183,10 +193,10 @@ def snapshot(arguments: argparse.Namespace) -> int:
 
 
 def reload(arguments: argparse.Namespace) -> None:
-    """Take a snapshot of a table, with the values staged as in the newest manifest.
+    """Take a snapshot of a table, with its columns and values staged as in the newest manifest.
 
     Raises:
-        ConfigurationError: An argument cannot be used.
+        ConfigurationError: An argument cannot be used, or the connection has no secret to hash.
         SourceError: The server has no such table, or refused.
         StagingError: Nothing is staged of the source, or the store failed.
         UnsupportedError: The type of a column, or a value, is not staged.
@@ -211,6 +221,7 @@ def reload(arguments: argparse.Namespace) -> None:
         source=arguments.name,
         run=_name_run(),
         policies=read_policies(store, arguments.name),
+        columns=read_columns(store, arguments.name, settings),
         lock=arguments.lock,
     )
     print_record(_describe(taken.name, taken), arguments.output)
@@ -222,6 +233,18 @@ def read_policies(store: ObjectStore, source: str) -> Policies:
     if latest is None:
         return DEFAULT_POLICIES
     return Policies(latest.zero_dates, latest.invalid_text)
+
+
+def read_columns(store: ObjectStore, source: str, settings: ConnectionSettings) -> ColumnRules:
+    """Return which columns the newest manifest was staged without, or with hashes of.
+
+    Raises:
+        ConfigurationError: The connection has no secret to hash.
+    """
+    latest = ManifestLog(store, source).latest()
+    if latest is None:
+        return NO_RULES
+    return ColumnRules(latest.columns, find_secret(settings.hash_secret))
 
 
 def _name_run() -> str:
@@ -237,6 +260,7 @@ def take(
     source: str,
     run: str,
     policies: Policies = DEFAULT_POLICIES,
+    columns: ColumnRules = NO_RULES,
     lock: str = "none",
 ) -> SnapshotManifest:
     """Take a snapshot of a table, and show its progress."""
@@ -247,6 +271,7 @@ def take(
         exact=lock == "brief",
         chunk_bytes=CHUNK_BYTES,
         policies=policies,
+        columns=columns,
     )
     with show_progress(join_table_name(name)) as show:
         return take_snapshot(request, Connections(settings).open, store, on_progress=show)

@@ -89,7 +89,12 @@ class ChunkWork:
             tuple(replica.connect for replica in self.replicas),
         )
         reader = ChunkReader(
-            Connections(self.server).open, files, Limits(**self.limits), throttle, _print_wait
+            Connections(self.server).open,
+            files,
+            Limits(**self.limits),
+            throttle,
+            _print_wait,
+            secret=find_secret(self.server.hash_secret),
         )
         plan = files.read_plan(self.snapshot, (self.database, self.table), self.where)
         return Outcome(number, read_chunks(plan, [number], reader))

@@ -116,9 +116,11 @@ class SnapshotArguments(BaseOperator):
         max_threads_running: int | None = None,
         max_replica_lag: float | None = None,
         replica_conn_ids: Sequence[str] = (),
+        options: Mapping[str, TableOptions | Mapping[str, Any]] | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        self.options = options
         self.where = where
         self.lock = lock
         self.chunk_bytes = chunk_bytes
@@ -126,8 +128,16 @@ class SnapshotArguments(BaseOperator):
         self.max_replica_lag = max_replica_lag
         self.replica_conn_ids = replica_conn_ids
 
-    def read_request(self, source: BinlogSource, run: str, name: TableName) -> SnapshotRequest:
-        """Return the request of a table's snapshot."""
+    def read_request(
+        self, source: BinlogSource, run: str, name: TableName, store: ObjectStore
+    ) -> SnapshotRequest:
+        """Return the request of a table's snapshot.
+
+        Without options, the columns that the log was captured without are excluded, too.
+        """
+        given = self.options is not None
+        latest = None if given else ManifestLog(store, source.name).latest()
+        columns = read_columns(source, self.options, () if latest is None else latest.columns)
         request = read_request(
             source,
             run=run,
@@ -136,7 +146,7 @@ class SnapshotArguments(BaseOperator):
             lock=self.lock,
             chunk_bytes=self.chunk_bytes,
         )
-        return replace(request, throttle=self.read_throttle())
+        return replace(request, columns=columns, throttle=self.read_throttle())
 
     def read_throttle(self) -> Throttle:
         """Return the throttle of a task."""

@@ -38,7 +38,12 @@ from airflow_provider_binlog.operators.arguments import (
 )
 from airflow_provider_binlog.operators.links import BinlogSourceLink
 from airflow_provider_binlog.operators.spark_engine import EngineOperator
-from airflow_provider_binlog.operators.table_notes import count_replaced, describe_replaced
+from airflow_provider_binlog.operators.table_notes import (
+    count_replaced,
+    describe_missing,
+    describe_replaced,
+)
+from airflow_provider_binlog.protected_columns import find_secret
 from airflow_provider_binlog.read_progress import OnProgress, PacedProgress
 from airflow_provider_binlog.schema import TableName
 from airflow_provider_binlog.snapshot_manifest import SnapshotManifest, snapshot_path
@@ -51,7 +56,6 @@ from airflow_provider_binlog.sources.binlog_source import (
 )
 from airflow_provider_binlog.sources.settings import Connections, ConnectionSettings
 from airflow_provider_binlog.staging.paths import source_folder
-from airflow_provider_binlog.table_options import TableOptions
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.snapshot.plan import SnapshotPlan
@@ -105,6 +109,8 @@ class BinlogSnapshotOperator(SnapshotArguments, EngineOperator):
     :param max_replica_lag: Seconds; the next chunk waits while the server, if it is a replica, or a
         replica of ``replica_conn_ids`` lags more, or its replication is stopped.
     :param replica_conn_ids: Airflow connections of the replicas whose lag counts.
+    :param options: As the extract operator has it; by default those columns are excluded and hashed
+        that the newest staged range was captured so. (templated)
     :param limits: :class:`~airflow_provider_binlog.Limits` of the files' sizes.
     :param engine: ``"worker"``: the task reads the chunks. ``"spark"``: Spark's executors do.
     :param parallelism: With ``engine="spark"``, how many chunks are read at the same time.
@@ -120,6 +126,7 @@ class BinlogSnapshotOperator(SnapshotArguments, EngineOperator):
         "exclude",
         "where",
         "chunks",
+        "options",
         "spark",
     )
     template_fields_renderers = {  # noqa: RUF012
@@ -176,19 +183,21 @@ class BinlogSnapshotOperator(SnapshotArguments, EngineOperator):
     def _take(self, run: str) -> dict[str, Any]:
         from airflow_provider_binlog.snapshot.take import take_snapshot
 
-        source = read_source(self.source)
-        request = self.read_request(source, run, self._read_name())
+        source, store = read_source(self.source), open_store(self.staging_path)
+        request = self.read_request(source, run, self._read_name(), store)
         request = replace(request, limits=read_limits(self.limits))
         on_spark = self.check_engine()
         settings = server_settings(source)
         taken = take_snapshot(
             request,
             Connections(settings).open,
-            open_store(self.staging_path),
+            store,
             read_plan=partial(self._read_on_spark, source, settings) if on_spark else None,
             on_progress=self._log_progress(source.name),
             on_wait=partial(self.log.info, _WAITS, source.name, self.table),
         )
+        if missing := describe_missing(request.columns.options, {taken.name: taken.schema.whole}):
+            self.log.warning("%s: %s", source.name, missing)
         return self._describe(taken, source.name)
 
     def _log_progress(self, source: str) -> OnProgress:
@@ -263,12 +272,14 @@ class BinlogSnapshotOperator(SnapshotArguments, EngineOperator):
         source = read_source(self.source)
         files = SnapshotFiles(open_store(self.staging_path), source.name)
         id_, first, stop = read_chunk_range(chunks)
+        settings = server_settings(source)
         reader = ChunkReader(
-            Connections(server_settings(source)).open,
+            Connections(settings).open,
             files,
             read_limits(self.limits),
             self.read_throttle(),
             partial(self.log.info, _WAITS, source.name, self.table),
+            secret=find_secret(settings.hash_secret),
         )
         try:
             plan = files.read_plan(id_, name, self.where or None)
@@ -333,7 +344,7 @@ class BinlogSnapshotPlanOperator(SnapshotArguments, RendersObjects, BaseOperator
     :param exclude: Globs of tables among them that are left out. (templated)
     :param format: As the merge operator has it. (templated)
     :param lake: As the merge operator has it; by default no lake is read. (templated)
-    :param options: As the merge operator has it. (templated)
+    :param options: As the merge operator has it, and as the snapshot operator has it. (templated)
     :param merge_tables: The ``tables`` of the merge operator. (templated)
     :param merge_exclude: The ``exclude`` of the merge operator. (templated)
     :param reload: Names of tables to read whether or not they need it, or a JSON list of them; by
@@ -360,7 +371,6 @@ class BinlogSnapshotPlanOperator(SnapshotArguments, RendersObjects, BaseOperator
         format: LakeFormat = "delta",  # noqa: A002
         lake: str | None = None,
         exclude: Sequence[str] = (),
-        options: Mapping[str, TableOptions | Mapping[str, Any]] | None = None,
         merge_tables: Sequence[str] = (),
         merge_exclude: Sequence[str] = (),
         reload: str | Sequence[str] = RELOAD_OF_RUN,
@@ -374,7 +384,6 @@ class BinlogSnapshotPlanOperator(SnapshotArguments, RendersObjects, BaseOperator
         self.exclude = exclude
         self.format = format
         self.lake = lake
-        self.options = options
         self.merge_tables = merge_tables
         self.merge_exclude = merge_exclude
         self.reload = reload
@@ -448,11 +457,12 @@ class BinlogSnapshotPlanOperator(SnapshotArguments, RendersObjects, BaseOperator
         """Return the arguments of the mapped tasks; the snapshots of large tables are begun."""
         from airflow_provider_binlog.snapshot.take import plan_tables, share_chunks
 
-        request = self.read_request(source, run, names[0])
+        store = open_store(self.staging_path)
+        request = self.read_request(source, run, names[0], store)
         planned = plan_tables(
             [replace(request, name=name) for name in names],
             Connections(server_settings(source)).open,
-            open_store(self.staging_path),
+            store,
             on_wait=self._log_wait,
         )
         plans: dict[int, SnapshotPlan] = {}

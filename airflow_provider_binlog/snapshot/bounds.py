@@ -108,7 +108,8 @@ def find_key(layout: RowLayout, schema: PartialSchema, order: Sequence[ColumnOrd
 
     That is the table's key up to the first column whose ranges cannot be found on an index: an
     ENUM, a SET, a prefix of a column, or one that the index has in the opposite direction of the
-    first. Rows of equal key are in the same chunk, so that it need not be unique.
+    first; or whose values are hashed, since bounds are stored as they are. Rows of equal key are in
+    the same chunk, so that it need not be unique.
     """
     columns: list[KeyColumn] = []
     ordered_by: list[str] = []
@@ -116,7 +117,8 @@ def find_key(layout: RowLayout, schema: PartialSchema, order: Sequence[ColumnOrd
         layout.key, () if schema.key is None else schema.key.columns, order, strict=True
     ):
         opposite = ordered.descending != order[0].descending
-        column = None if prefix or opposite else key_column(layout.columns[index])
+        own = layout.columns[index]
+        column = None if prefix or opposite or own.hash else key_column(own)
         if column is None:
             break
         columns.append(column)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import secrets
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -24,11 +25,13 @@ from airflow_provider_binlog.errors import (
 from airflow_provider_binlog.limits import Limits
 from airflow_provider_binlog.manifest import Part
 from airflow_provider_binlog.position import Position
-from airflow_provider_binlog.rows.layout import Converted, RowLayout, compile_layout
+from airflow_provider_binlog.protected_columns import NO_RULES, ColumnRules, HashSecret
+from airflow_provider_binlog.rows.layout import Converted, RowLayout, compile_layout, protect
 from airflow_provider_binlog.rows.results import ResultLayout, compile_results
 from airflow_provider_binlog.rows.values import Array
-from airflow_provider_binlog.schema import Schema, TableName
+from airflow_provider_binlog.schema import Field, Schema, TableName
 from airflow_provider_binlog.schema_history.completion import describe
+from airflow_provider_binlog.schema_history.protected_fields import check_key
 from airflow_provider_binlog.snapshot.bounds import (
     ALTERED,
     LACKS_NAME,
@@ -84,6 +87,7 @@ class ChunkReader:
         throttle: Of the load on the server.
         on_wait: Called with the reason while the server is too busy.
         on_rows: Called with the number of rows of each block that is read.
+        secret: Hashes the values of columns; None where there is none.
     """
 
     connect: Connect
@@ -92,22 +96,35 @@ class ChunkReader:
     throttle: Throttle = field(default_factory=Throttle)
     on_wait: Callable[[str], None] = lambda _: None
     on_rows: Callable[[int], object] = lambda _: None
+    secret: HashSecret | None = None
 
 
-def describe_table(read: ConsistentRead, name: TableName, policies: Policies) -> ReadTable:
-    """Return columns and key of a table.
+def describe_table(
+    read: ConsistentRead,
+    name: TableName,
+    policies: Policies,
+    columns: ColumnRules = NO_RULES,
+    known: Sequence[Field] = (),
+) -> ReadTable:
+    """Return columns and key of a table, some of which are excluded or hashed.
+
+    `known` are the columns that it was last staged with.
 
     Raises:
+        ConfigurationError: A column of the key is excluded, or one that is protected may have
+            another name now.
         UnsupportedError: The type of a column is not decoded.
     """
     server = server_version(read.connection)
     table_map = describe(name, read.schema, server.flavor, server.version)
     layout = compile_layout(table_map, policies=policies)
-    fields = layout.fields
+    fields = columns.protect(name, layout.fields, known)
     schema = Schema(_SCHEMA_ID, fields, tuple(fields[index].id for index in layout.key))
+    check_key(name, schema)
+    layout = protect(layout, fields, columns.secret)
     key = () if read.schema.key is None else read.schema.key.columns
     order = read_order(read.connection, name, [column for column, _ in key])
-    return ReadTable(layout, schema, find_key(layout, read.schema, order))
+    return ReadTable(layout, schema.staged, find_key(layout, read.schema, order))
 
 
 def read_chunk(plan: SnapshotPlan, number: int, reader: ChunkReader) -> ChunkRecord:
@@ -124,7 +141,7 @@ def read_chunk(plan: SnapshotPlan, number: int, reader: ChunkReader) -> ChunkRec
     wait_until_idle(reader.throttle, reader.connect, on_wait=reader.on_wait)
     with (
         error_context(table=".".join(plan.name), chunk=number),
-        open_read(reader.connect, plan.name, exact=plan.exact) as read,
+        _open(plan, reader, exact=plan.exact) as read,
     ):
         if (here := identify(read.connection)) != plan.identity:
             raise ServerChangedError(
@@ -135,7 +152,7 @@ def read_chunk(plan: SnapshotPlan, number: int, reader: ChunkReader) -> ChunkRec
             )
         # Before the rows: a statement that waits to alter the table is logged after them.
         high = read_high(read, gtids=plan.low.gtid is not None)
-        table = _describe(read, plan)
+        table = _describe(read, plan, reader)
         if not _is_planned(table, plan):
             raise TableAlteredError(ALTERED)
         parts = ChunkParts(plan, number, read.low, reader)
@@ -160,8 +177,18 @@ def read_chunk(plan: SnapshotPlan, number: int, reader: ChunkReader) -> ChunkRec
     return record
 
 
-def _describe(read: ConsistentRead, plan: SnapshotPlan) -> ReadTable:
-    return describe_table(read, plan.name, Policies(plan.zero_dates, plan.invalid_text))
+def _open(
+    plan: SnapshotPlan, reader: ChunkReader, *, exact: bool
+) -> AbstractContextManager[ConsistentRead]:
+    rules = plan.column_rules(reader.secret)
+    excluded = rules.excluded_names(plan.name, plan.schema.whole.fields)
+    return open_read(reader.connect, plan.name, exact=exact, excluded=excluded)
+
+
+def _describe(read: ConsistentRead, plan: SnapshotPlan, reader: ChunkReader) -> ReadTable:
+    policies = Policies(plan.zero_dates, plan.invalid_text)
+    rules = plan.column_rules(reader.secret)
+    return describe_table(read, plan.name, policies, rules, plan.schema.whole.fields)
 
 
 def _is_planned(table: ReadTable, plan: SnapshotPlan) -> bool:
@@ -169,8 +196,8 @@ def _is_planned(table: ReadTable, plan: SnapshotPlan) -> bool:
 
 
 def _is_altered(plan: SnapshotPlan, reader: ChunkReader) -> bool:
-    with open_read(reader.connect, plan.name, exact=False) as read:
-        return not _is_planned(_describe(read, plan), plan)
+    with _open(plan, reader, exact=False) as read:
+        return not _is_planned(_describe(read, plan, reader), plan)
 
 
 def _statement(plan: SnapshotPlan, number: int, key: ChunkKey, results: ResultLayout) -> str:

@@ -24,9 +24,10 @@ from airflow_provider_binlog.errors import (
     error_context,
 )
 from airflow_provider_binlog.limits import Limits
-from airflow_provider_binlog.manifest import Part
+from airflow_provider_binlog.manifest import Manifest, Part
 from airflow_provider_binlog.position import Position, SourceIdentity
-from airflow_provider_binlog.schema import Schema, TableName
+from airflow_provider_binlog.protected_columns import NO_RULES, ColumnRules, HashSecret
+from airflow_provider_binlog.schema import Field, Schema, TableName
 from airflow_provider_binlog.snapshot_manifest import (
     SNAPSHOTS,
     Chunk,
@@ -37,9 +38,11 @@ from airflow_provider_binlog.snapshot_manifest import (
     snapshot_path,
     table_digest,
 )
+from airflow_provider_binlog.staging.manifest_log import SchemaFiles
 from airflow_provider_binlog.staging.object_store import ObjectStore
 from airflow_provider_binlog.staging.paths import Snapshots, StoredFiles, ids_by_digest, part_key
-from airflow_provider_binlog.stored_json import StoredFormat, stored_as
+from airflow_provider_binlog.stored_json import LEFT_OUT, StoredFormat, stored_as
+from airflow_provider_binlog.table_options import ColumnOptions
 from airflow_provider_binlog.transport.server.driver import Connect
 from airflow_provider_binlog.transport.server.queries import replica_lag, threads_running
 
@@ -67,6 +70,7 @@ class SnapshotPlan:
         zero_dates, invalid_text: How values are staged that no lake type holds.
         created_at: ISO 8601 in UTC.
         created_by: The run that takes it.
+        columns: Which columns of tables are excluded or hashed.
     """
 
     id: str
@@ -85,6 +89,7 @@ class SnapshotPlan:
     invalid_text: InvalidText
     created_at: str
     created_by: str
+    columns: tuple[ColumnOptions, ...] = field(default=(), metadata=LEFT_OUT)
 
     @property
     def name(self) -> TableName:
@@ -98,7 +103,28 @@ class SnapshotPlan:
             (self.name, self.created_by) == (request.name, request.created_by)
             and (self.where, self.asked_exact) == (request.where, request.exact)
             and (self.chunk_bytes, policies) == (request.chunk_bytes, request.policies)
+            and self.columns == request.columns.options
+            and self._hashes() <= {request.columns.secret_id}
         )
+
+    def _hashes(self) -> set[str | None]:
+        return {column.hashed for column in self.schema.fields} - {None}
+
+    def column_rules(self, secret: HashSecret | None) -> ColumnRules:
+        """Return the rules of the plan.
+
+        Raises:
+            ConfigurationError: The plan's hashes are of another secret.
+        """
+        rules = ColumnRules(self.columns, secret)
+        if not self._hashes() <= {rules.secret_id}:
+            raise ConfigurationError(
+                "the snapshot was planned with another hash_secret than the connection has: give "
+                "both tasks the same one",
+                snapshot=self.id,
+                table=".".join(self.name),
+            )
+        return rules
 
     @property
     def chunk_count(self) -> int:
@@ -291,6 +317,20 @@ class SnapshotFiles:
         except ObjectMissingError:
             return None
 
+    def known_fields(self, name: TableName, latest: Manifest | None) -> tuple[Field, ...]:
+        """Return the columns that a table had when it was last staged; none if it never was.
+
+        `latest` is the newest manifest of the source. What it and those before it do not say, the
+        newest snapshot of the table does.
+        """
+        file = SchemaFiles(self.store, self._source).find_newest(name, latest)
+        if file is not None:
+            schema = None if file.state is None else file.state.schema
+        else:
+            id_ = self._snapshots.newest_id(name)
+            schema = None if id_ is None else self._snapshots.read(id_).schema.whole
+        return () if schema is None else schema.fields
+
     def _write(self, value: object, form: StoredFormat, path: str) -> None:
         self.store.write(self.key(path), form.encode(value))
 
@@ -400,6 +440,7 @@ class SnapshotRequest:
             that writers wait for, for moments. A table without a key is always read so.
         chunk_bytes: Bytes of the table that one transaction reads, about.
         policies: How values are staged that no lake type holds.
+        columns: Which columns are excluded or hashed.
         limits: Of the parts' sizes.
         throttle: Of the load on the server.
     """
@@ -411,6 +452,7 @@ class SnapshotRequest:
     exact: bool = False
     chunk_bytes: int = CHUNK_BYTES
     policies: Policies = DEFAULT_POLICIES
+    columns: ColumnRules = NO_RULES
     limits: Limits = field(default_factory=Limits)
     throttle: Throttle = field(default_factory=Throttle)
 

@@ -13,6 +13,7 @@ from functools import partial
 
 from airflow_provider_binlog.errors import (
     BinlogError,
+    ConfigurationError,
     ConflictError,
     StagingError,
     TableAlteredError,
@@ -35,6 +36,7 @@ from airflow_provider_binlog.staging.manifest_log import ManifestLog
 from airflow_provider_binlog.staging.object_store import ObjectStore
 from airflow_provider_binlog.transport.server.consistent_read import open_read, open_session
 from airflow_provider_binlog.transport.server.driver import Connect, Connection
+from airflow_provider_binlog.transport.server.information_schema import list_tables
 from airflow_provider_binlog.transport.server.queries import gtid_at, identify
 from airflow_provider_binlog.transport.server.setup import check_databases
 from airflow_provider_binlog.transport.server.tables import data_bytes, row_bytes
@@ -77,7 +79,9 @@ def take_snapshot(
         ConfigurationError: The throttle cannot be followed.
     """
     files = SnapshotFiles(store, request.source_name)
-    reader = ChunkReader(connect, files, request.limits, request.throttle, on_wait)
+    reader = ChunkReader(
+        connect, files, request.limits, request.throttle, on_wait, secret=request.columns.secret
+    )
     for round_ in range(_ROUNDS_MAX):
         try:
             plan = begin_snapshot(request, connect, store, renew=round_ > 0, on_wait=on_wait)
@@ -142,9 +146,12 @@ def _plan(
     stored: SnapshotPlan | None,
     on_wait: Callable[[str], None],
 ) -> SnapshotPlan:
-    now = datetime.now(UTC)
-    with open_read(connect, request.name, exact=False) as read:
-        table, low = describe_table(read, request.name, request.policies), read.low
+    now, columns = datetime.now(UTC), request.columns
+    latest = ManifestLog(files.store, request.source_name).latest()
+    known = files.known_fields(request.name, latest) if columns.options else ()
+    excluded = columns.excluded_names(request.name, known)
+    with open_read(connect, request.name, exact=False, excluded=excluded) as read:
+        table, low = describe_table(read, request.name, request.policies, columns, known), read.low
     # Not in the transaction: to find the bounds takes as long as the table is large.
     with open_session(connect) as connection:
         check_databases(connection, request.name[0].__eq__, request.name[:1])
@@ -153,7 +160,8 @@ def _plan(
         if stored is not None and (stored.identity, stored.schema, stored.order) == here:
             return stored
         chunk_rows = max(1, request.chunk_bytes // row_bytes(connection, request.name))
-        latest = ManifestLog(files.store, request.source_name).latest()
+        if not known:
+            _check_renamed(request, connection, files, latest)
         # Equal rows cannot be replayed over rows that the log changed already.
         exact = request.exact or not table.schema.key
         wait = partial(wait_until_idle, request.throttle, connect, on_wait=on_wait)
@@ -178,7 +186,33 @@ def _plan(
         invalid_text=request.policies.invalid_text,
         created_at=now.isoformat(timespec="seconds"),
         created_by=request.created_by,
+        columns=columns.options,
     )
+
+
+def _check_renamed(
+    request: SnapshotRequest,
+    connection: Connection,
+    files: SnapshotFiles,
+    latest: Manifest | None,
+) -> None:
+    """Refuse a table that is new if one is missing whose columns are protected by its name.
+
+    It may be the same one under another name, which the log will say.
+    """
+    named = {own.table for own in request.columns.options if own.table is not None}
+    if not named - {request.name}:
+        return
+    there = list_tables(connection).keys()
+    lost = [name for name in named - there if files.known_fields(name, latest)]
+    if lost:
+        raise ConfigurationError(
+            "a table with protected columns is not on the server any more, and this one is new "
+            "and may be the same one: stage the log first, which says whether it was renamed; or "
+            "give this one the same options",
+            table=".".join(request.name),
+            missing=", ".join(map(".".join, sorted(lost))),
+        )
 
 
 def _with_gtids(

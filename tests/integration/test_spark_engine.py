@@ -24,11 +24,14 @@ from airflow_provider_binlog.capture.backlog.sub_ranges import BacklogPlan
 from airflow_provider_binlog.changes import COMMIT_TS
 from airflow_provider_binlog.errors import SparkJobError
 from airflow_provider_binlog.executors import application
+from airflow_provider_binlog.protected_columns import ColumnRules, HashSecret
 from airflow_provider_binlog.snapshot_manifest import SnapshotManifest
+from airflow_provider_binlog.table_options import ColumnOptions
 from tests.fixtures.mysql import Database, flush_log
 from tests.integration.test_archive import archive, logs_of
 from tests.integration.test_backlog import plan, run_history, tables_reader
 from tests.support.lake import Lake
+from tests.support.protected import Protected, find_planted
 from tests.support.ranges import Range, end_of, live
 from tests.support.secrets import files_with, watched_processes
 from tests.support.snapshots import fill, read_parts
@@ -46,6 +49,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 
 USER, PASSWORD = "captures", f"planted-{uuid4().hex}"
+HASH_SECRET = f"planted-{uuid4().hex}"
 SHOP = BinlogSource("shop", start="now", conn_id="read_on_spark")
 CHUNK_BYTES = 4096
 
@@ -57,7 +61,11 @@ def a_context(run: str = "run") -> Any:
 
 def connect_airflow(monkeypatch: pytest.MonkeyPatch, server: Server, master: str) -> None:
     """Let the operators find the server, with an account of a planted password, and a Spark."""
-    extra = {"ssl_mode": "disabled", "get_server_public_key": True}
+    extra = {
+        "ssl_mode": "disabled",
+        "get_server_public_key": True,
+        "hash_secret": HASH_SECRET,
+    }
     address = {"host": server.host, "port": server.port, "extra": extra}
     binlog = {"conn_type": "binlog", "login": USER, "password": PASSWORD, **address}
     monkeypatch.setenv("AIRFLOW_CONN_READ_ON_SPARK", json.dumps(binlog))
@@ -163,7 +171,8 @@ def test_executors_stage_what_a_worker_stages_and_no_secret(
     del conf["spark.jars"]
     shared: dict[str, Any] = {"source": SHOP, "chunk_bytes": CHUNK_BYTES}
     shared |= {"table": f"{database.name}.numbers", "staging_path": lake.staging}
-    secrets = PASSWORD, s3_server.secret_key
+    shared["options"] = {shared["table"]: {"hash_columns": ["text"], "exclude_columns": ["n"]}}
+    secrets = PASSWORD, HASH_SECRET, s3_server.secret_key
 
     operator = BinlogSnapshotOperator(
         task_id="a", engine="spark", parallelism=2, spark={"conf": conf}, **shared
@@ -180,7 +189,13 @@ def test_executors_stage_what_a_worker_stages_and_no_secret(
         secret=s3_server.secret_key,
         endpoint_url=s3_server.endpoint,
     )
-    assert read_snapshot(store, taken) == read_snapshot(store, expected)
+    on_spark, rows = read_snapshot(store, taken)
+    assert (on_spark, rows) == read_snapshot(store, expected)
+    columns = [field.name for field in on_spark.schema.fields]
+    assert columns == ["id", "text"]
+    hashed = {row["id"]: row["text"] for part in rows for row in part.to_pylist()}
+    protected = Protected(("n",), ("text",), HASH_SECRET)
+    assert hashed == {number: protected.hash(f"row {number}") for number in range(400)}
     assert nothing_is_left_on(database)
     assert any((tmp_path / "events").iterdir())
     printed = capsys.readouterr().out
@@ -314,10 +329,14 @@ def test_sub_ranges_on_executors_are_those_of_workers_byte_for_byte(
     if reads == "files":
         archive(server, logs_of(server, happened.start), tmp_path / "archive")
         source = replace(SHOP, files=f"file://{tmp_path}/archive/")
+    hashed = ColumnOptions(f"{happened.database.name}.t", exclude=("b",), hash=("a",))
+    columns = ColumnRules((hashed,), HashSecret(HASH_SECRET))
 
     def stage(engine: str) -> tuple[ObjectStore, BacklogPlan]:
         store = open_store(f"file://{tmp_path}/{engine}")
-        planned = plan(happened, log, store, read_server_tables=tables_reader(server))
+        planned = plan(
+            happened, log, store, read_server_tables=tables_reader(server), columns=columns
+        )
         numbers = range(len(planned.sub_ranges))
         ranges = [{"plan": planned.id, "number": number} for number in numbers]
         shared: dict[str, Any] = {"task_id": "a", "source": source}
@@ -347,4 +366,7 @@ def test_sub_ranges_on_executors_are_those_of_workers_byte_for_byte(
     assert len(paths) > 4
     for path in paths:
         assert on_spark.read(f"shop/{path}") == by_workers.read(f"shop/{path}")
+    for engine in ("worker", "spark"):
+        planted = [HASH_SECRET, "two again", "between"]
+        assert find_planted(tmp_path / engine, planted) == []
     assert nothing_is_left_on(happened.database)

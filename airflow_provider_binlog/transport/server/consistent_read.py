@@ -22,7 +22,7 @@ Gtid_state::update_commit_group; MariaDB documentation, Binlog_snapshot_position
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 
@@ -83,12 +83,17 @@ class ConsistentRead:
 
 @contextmanager
 def open_read(
-    connect: Callable[[], Connection], name: TableName, *, exact: bool
+    connect: Callable[[], Connection],
+    name: TableName,
+    *,
+    exact: bool,
+    excluded: Collection[str] = (),
 ) -> Iterator[ConsistentRead]:
     """Open a transaction that reads a table, and writes nothing; it ends with the context.
 
     Until then nobody alters the table. With `exact`, `low` is exact, be it by a lock that keeps
-    writers waiting for moments.
+    writers waiting for moments. The account needs no right on the columns that are `excluded`, by
+    folded names.
 
     Raises:
         AccessDeniedError: The account may not read or lock the table.
@@ -106,7 +111,7 @@ def open_read(
             low, is_exact = held.enter_context(_locked_end(connect, name)), True
             query(connection, _BEGIN)
         with driver.ended_by(connection, "ROLLBACK"):
-            schema = _read_schema(connection, name)
+            schema = _read_schema(connection, name, excluded)
             if _check_kind(connection, name) != has_transactions:
                 raise errors.TableAlteredError("the table was altered while its snapshot was read")
             yield ConsistentRead(connection, low, is_exact, schema)
@@ -286,9 +291,11 @@ def _check_kind(connection: Connection, name: TableName) -> bool:
 
 
 @driver_errors()
-def _read_schema(connection: Connection, name: TableName) -> PartialSchema:
+def _read_schema(
+    connection: Connection, name: TableName, excluded: Collection[str]
+) -> PartialSchema:
     schema = None
-    if information_schema.hold_table(connection, name):
+    if information_schema.hold_table(connection, name, excluded):
         schema = information_schema.read_table(connection, name, queries.server_version(connection))
     if schema is None:
         raise _no_table(name)

@@ -46,7 +46,7 @@ def test_a_task_that_shares_a_plan_says_which_one_to_clear(
         raise mapped
 
     monkeypatch.setattr(SnapshotFiles, "read_plan", refuse)
-    monkeypatch.setattr(BinlogHook, "settings", None)
+    monkeypatch.setattr(BinlogHook, "settings", ConnectionSettings("a-server"))
     chunks = {"snapshot": "an id", "first": 0, "stop": 1}
     operator = BinlogSnapshotOperator(
         task_id="read", source=SHOP, staging_path=f"file://{tmp_path}", table="shop.orders"
