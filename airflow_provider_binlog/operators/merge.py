@@ -118,8 +118,10 @@ class BinlogMergeOperator(RendersObjects, SparkSubmitOperator):
         table: ``"warn"`` in every run until it is reloaded, leave it ``"stale"``, or ``"ignore"``
         that; ``on_nul``, for PostgreSQL, whose texts hold no NUL character: ``"fail"`` the table
         (the default), ``"strip"`` or ``"replace"`` it; and the layout of new tables:
-        ``cluster_by``, ``partition_by``, ``sort_by``, ``properties``. Targets of Delta are names
-        in ``spark_catalog``; without one a table is a folder below ``lake``. The default of Iceberg
+        ``cluster_by``, ``partition_by``, ``sort_by``, ``properties``. ``exclude_columns`` and
+        ``hash_columns`` are read by the extract and the snapshot operators; a table of which such a
+        column is staged as it is becomes ``stale``. Targets of Delta are names in
+        ``spark_catalog``; without one a table is a folder below ``lake``. The default of Iceberg
         and PostgreSQL is ``"{database}.{table}"``. (templated)
     :param initial_load: What to do about a table that was never loaded, and has rows from before
         the staged log, which does not contain its ``CREATE TABLE``. ``"snapshot"``: it is

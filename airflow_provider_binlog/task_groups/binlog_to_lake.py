@@ -110,6 +110,7 @@ def binlog_to_lake(
         "staging_path": staging_path,
         "tables": tables,
         "exclude": exclude,
+        "options": options,
     }
     target: dict[str, Any] = {"format": format, "lake": lake}
     merging, reading = merge or {}, snapshot or {}

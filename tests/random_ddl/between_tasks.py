@@ -34,14 +34,19 @@ def open_dag(
     spark: Callable[[], SparkSession],
     *,
     chunk_bytes: int = 8192,
+    **options: Any,
 ) -> OneCall:
-    """Return the DAG of databases into a new lake in a folder: `memory` needs no Spark."""
+    """Return the DAG of databases into a new lake in a folder: `memory` needs no Spark.
+
+    `options` are further arguments of `OneCall`.
+    """
     source, staging = f"between-{next(_numbers)}", f"file://{folder}/staging"
     if format_ == "memory":
         lake: TestedLake = MemoryLake(open_store(staging), source)
     else:
         lake = SparkLake(local_workplace(spark(), format_, folder))
-    return OneCall(databases, lake, source=source, staging=staging, chunk_bytes=chunk_bytes)
+    options |= {"source": source, "staging": staging, "chunk_bytes": chunk_bytes}
+    return OneCall(databases, lake, **options)
 
 
 def run_between(

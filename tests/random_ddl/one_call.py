@@ -10,6 +10,7 @@ import json
 import os
 import re
 from contextlib import contextmanager, suppress
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
@@ -32,10 +33,13 @@ from tests.support.staged import manifests_after
 from tests.support.stores import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from airflow.sdk import DAG
 
     from tests.fixtures.mysql import Database
     from tests.random_ddl.lakes import TestedLake
+    from tests.support.compare import Table
 
 SEAMS = ("plan", "snapshot", "chunk", "stage", "merge", "checkpoint")
 """Before which task something happens; `chunk`: after the first chunk of its table was read."""
@@ -48,6 +52,9 @@ class OneCall:
 
     Attributes:
         held: The tables that the last merge named, with the reason.
+        returned: What the tasks of the last run returned, and what they raised.
+        options: Of tables.
+        account: More fields of the connection, by name.
         runs: How many were not skipped.
         equal: Comparisons of a table that held.
     """
@@ -60,21 +67,46 @@ class OneCall:
         source: str,
         staging: str,
         chunk_bytes: int,
+        account: Mapping[str, Any] | None = None,
+        select: Callable[[Database], Iterable[tuple[Table, list[dict[str, Any]]]]] = select_all,
     ) -> None:
+        """Create the tasks.
+
+        Args:
+            databases: Those that are captured.
+            lake: Where they are merged into.
+            source: Its name.
+            staging: Where it is staged.
+            chunk_bytes: Of snapshots.
+            account: More fields of the connection, by name.
+            select: Returns what the lake should hold of a database.
+        """
         self.held: dict[str, str] = {}
+        self.returned: list[Any] = []
+        self.options: dict[str, Any] | None = None
         self.runs = self.equal = 0
         self._databases, self._lake = databases, lake
+        self.account, self._select = dict(account or {}), select
         self._variables = Variables()
-        self._staging = staging
-        self._dag = binlog_to_lake_dag(
+        self._staging, self._source, self._chunk_bytes = staging, source, chunk_bytes
+
+    @cached_property
+    def _dag(self) -> DAG:
+        return binlog_to_lake_dag(
             "shop",
-            BinlogSource(source, start="now"),
+            BinlogSource(self._source, start="now"),
             schedule=None,
-            tables=[f"{database.name}.*" for database in databases],
-            staging_path=staging,
-            snapshot={"chunk_bytes": chunk_bytes},
-            **lake.target,
+            tables=[f"{database.name}.*" for database in self._databases],
+            staging_path=self._staging,
+            snapshot={"chunk_bytes": self._chunk_bytes},
+            options=self.options,
+            **self._lake.target,
         )
+
+    def configure(self, options: dict[str, Any]) -> None:
+        """Change the options of tables, as the author of the DAG does."""
+        self.options = options
+        vars(self).pop("_dag", None)
 
     def run(self, between: Callable[[str, str], None] = lambda *_: None) -> bool:
         """Run the tasks, `between(seam, table)` before each; return whether there was work.
@@ -84,6 +116,7 @@ class OneCall:
         Raises:
             WrongError: A table is neither equal nor named.
         """
+        self.returned.clear()
         with self._surrounded(between), suppress(AirflowSkipException):
             sensor = self._task("changes")
             # Airflow renders the templates of both; no run has a conf here.
@@ -93,15 +126,15 @@ class OneCall:
             between("plan", "")
             plan = self._task("plan")
             plan.reload = []
-            planned = plan.execute(self._context())
+            planned = self._note(plan.execute(self._context()))
             between("snapshot", "")
             for arguments in planned:
                 self._read(arguments)
             between("stage", "")
             stage = self._task("stage")
             stage.start = changes
-            staged = stage.execute(self._context())
-            selected = [each for database in self._databases for each in select_all(database)]
+            staged = self._note(stage.execute(self._context()))
+            selected = [each for database in self._databases for each in self._select(database)]
             between("merge", "")
             succeeds = self._merge(staged, selected)
             between("checkpoint", "")
@@ -137,23 +170,31 @@ class OneCall:
         """Run a mapped task; one that fails stops nothing."""
         for _ in range(_TRIES_MAX):
             try:
-                self._task("snapshot").unmap(arguments).execute(self._context())
-            except AirflowFailException:
+                self._note(self._task("snapshot").unmap(arguments).execute(self._context()))
+            except AirflowFailException as error:
+                self._note(str(error))
                 return
             except BinlogError as error:
+                self._note(str(error))
                 if not error.retryable:
                     raise
             else:
                 return
+
+    def _note(self, value: Any) -> Any:
+        self.returned.append(value)
+        return value
 
     def _merge(self, staged: dict[str, Any], selected: Sequence[Any]) -> bool:
         arguments = merge_arguments(
             source=staged["source"],
             staging_path=self._staging,
             through=staged["last_sequence"],
+            options=self.options,
             **self._lake.target,
         )
         report = self._lake.merge(arguments)
+        self._note(report.to_json())
         self.held = {
             each.table.partition(".")[
                 2
@@ -177,7 +218,8 @@ class OneCall:
         """Set what Airflow would, and have each chunk followed by `between`."""
         server = self._databases[0].server
         fields = {"conn_type": "binlog", "host": server.host, "port": server.port, "login": "root"}
-        connection = json.dumps(fields | {"extra": {"ssl_mode": "disabled"}})
+        extra = {"ssl_mode": "disabled", **self.account.get("extra", {})}
+        connection = json.dumps(fields | self.account | {"extra": extra})
 
         def read(plan: Any, number: int, reader: Any) -> Any:
             record = read_chunk(plan, number, reader)

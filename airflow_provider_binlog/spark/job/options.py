@@ -111,7 +111,9 @@ _ARGUMENTS: dict[str, dict[str, Any]] = {
         "ignore; default: warn; on_nul: what to do about NUL characters, which texts of "
         "PostgreSQL do not hold: fail, strip or replace; default: fail; "
         "cluster_by (delta), partition_by, sort_by (iceberg): columns that a new table is laid out "
-        "by; properties: of the lake table",
+        "by; properties: of the lake table; "
+        "exclude_columns, hash_columns: those that capture leaves out or hashes: a table in which "
+        "they are staged as they are is stale",
     },
     "--table-property": {
         "dest": "properties",

@@ -24,6 +24,7 @@ from airflow_provider_binlog.spark.plan.table_log import LogAction, Point, Span,
 from airflow_provider_binlog.spark.staged.parts import StagedPart
 from airflow_provider_binlog.spark.staged.types import common_type, expected_arrow_type, spark_type
 from airflow_provider_binlog.spark.target.state import NOTHING, Mark, TargetState
+from airflow_provider_binlog.table_options import TableOptions
 
 _DISCARDING = (CreateTable, TruncateTable)
 _REMOVING = (TruncateTable, DropTable, RenameTable)
@@ -35,7 +36,7 @@ class TableRange:
 
     Attributes:
         state: The lake table; None if there is none.
-        chosen_key: Names of the key columns, if the user chose them.
+        options: Those of the table.
         keyed: Whether rows are merged by a key: the lake table is no changelog.
         reloads: Whether all that the lake table contains is replaced.
     """
@@ -43,10 +44,15 @@ class TableRange:
     name: TableName
     log: TableLog
     state: TargetState | None
-    chosen_key: tuple[str, ...] | None
+    options: TableOptions
     lifecycle: Lifecycle
     keyed: bool = True
     reloads: bool = False
+
+    @property
+    def chosen_key(self) -> tuple[str, ...] | None:
+        """Names of the key columns, if the user chose them."""
+        return self.options.key
 
     @property
     def applied(self) -> Mark:

@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from airflow_provider_binlog.changes import BeforeImages
-from airflow_provider_binlog.errors import ConfigurationError, MergeError
+from airflow_provider_binlog.errors import ConfigurationError, MergeError, ReloadNeededError
+from airflow_provider_binlog.names import fold_name
 from airflow_provider_binlog.schema import TableId, TableName
 from airflow_provider_binlog.spark.plan.fold import Fold, TableRange, read_rows_of
 from airflow_provider_binlog.spark.plan.lifecycle import (
@@ -59,6 +60,7 @@ def plan_table(
 
     Raises:
         MergeError: The lake table does not fit, or a column cannot be merged.
+        ReloadNeededError: A column is staged that the options exclude, or that they hash.
         ConfigurationError: The chosen key columns cannot serve.
     """
     state, before = identify(state, name, log), state
@@ -66,7 +68,7 @@ def plan_table(
     lifecycle = find_lifecycle(name, log, first, state)
     if lifecycle is None:
         return None
-    tables = TableRange(name, log, state, options.key, lifecycle)
+    tables = TableRange(name, log, state, options, lifecycle)
     if not _is_keyed(tables, first):
         lifecycle = find_changelog_lifecycle(name, log, first)
         if lifecycle is None:
@@ -112,6 +114,7 @@ def plan_next(tables: TableRange) -> TablePlan:
     if plan.stop is not None and plan.stop.mark <= tables.applied:
         return plan
     _check_chosen_key(fold)
+    _check_protected(fold)
     return replace(plan, segment=make_segment(fold))
 
 
@@ -151,4 +154,20 @@ def _check_chosen_key(fold: Fold) -> None:
                 table=fold.context["table"],
                 primary_key=",".join(schema.key_names),
                 sequence=manifest.sequence,
+            )
+
+
+def _check_protected(fold: Fold) -> None:
+    """Refuse columns that are staged as they are, and that the options exclude or hash."""
+    options = fold.tables.options
+    excluded = {fold_name(name) for name in options.exclude_columns or ()}
+    hashed = {fold_name(name) for name in options.hash_columns or ()}
+    for field in fold.wanted or () if fold.staged else ():
+        name = fold_name(field.name)
+        if name in excluded or (name in hashed and field.hashed is None):
+            raise ReloadNeededError(
+                "a column is staged as it is, and the options exclude or hash it: give the extract "
+                "and the snapshot tasks the same options; then reload the table",
+                **fold.context,
+                column=field.name,
             )

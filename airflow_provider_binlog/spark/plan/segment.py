@@ -244,9 +244,13 @@ def _columns(fold: Fold, evolution: Evolution) -> dict[str, str]:
 
 
 def _source_types(fold: Fold, columns: dict[str, str]) -> dict[str, str]:
-    """Return the types at the source of the lake table's columns, where they are known."""
+    """Return the types at the source of the lake table's columns, where they are known.
+
+    A hash has none.
+    """
     names = {fold_name(name): name for name in columns}
-    known = ((names.get(fold_name(each.name)), each.mysql_type) for each in fold.wanted or ())
+    plain = (each for each in fold.wanted or () if each.hashed is None)
+    known = ((names.get(fold_name(each.name)), each.mysql_type) for each in plain)
     return {name: type_ for name, type_ in known if name is not None and type_ is not None}
 
 

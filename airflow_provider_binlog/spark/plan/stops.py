@@ -151,7 +151,9 @@ class StopSearch:
                 kept = kept or any(field.id == action.field for field in fields)
                 concerned = had_rows and kept and self.keyed
             if concerned:
-                reason = f"rows changed without row events, because the statement {action.reason}"
+                # What the options change has no statement.
+                subject = "" if action.reason.startswith("the options ") else "the statement "
+                reason = f"rows changed without row events, because {subject}{action.reason}"
                 yield Stop.at_step(step, reason)
 
     def _defaults(self) -> Iterator[Stop]:

@@ -39,6 +39,7 @@ from airflow_provider_binlog.spark.staged.types import common_type, spark_type
 from airflow_provider_binlog.spark.target.properties import is_of_merges
 from airflow_provider_binlog.spark.target.state import KEY, NOTHING, UNSEEN, Hold, Mark, TargetState
 from airflow_provider_binlog.staging.paths import Snapshots
+from airflow_provider_binlog.table_options import TableOptions
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.spark.merge.lake_table import LakeTable, StagedLog
@@ -65,8 +66,7 @@ def plan_reload(
     reload: Reload,
     log: TableLog,
     state: TargetState | None,
-    *,
-    chosen_key: tuple[str, ...] | None,
+    options: TableOptions,
 ) -> TablePlan | str:
     """Plan the reload of a table, or return why its snapshot is not loaded.
 
@@ -77,17 +77,16 @@ def plan_reload(
     snapshot, name = reload.snapshot, reload.snapshot.name
     manifests, replayed, table = _replay(reload, log)
     refusal = _find_refusal(snapshot, replayed, table)
-    keyed, is_exact = bool(chosen_key or snapshot.schema.key), snapshot.is_exact
+    keyed, is_exact = bool(options.key or snapshot.schema.key), snapshot.is_exact
     is_exact = is_exact and manifests[0].identity == snapshot.identity
+    refusal = refusal or _find_other_columns(snapshot, replayed, table)
     refusal = refusal or _find_unfit(snapshot, state, keyed=keyed, exact=is_exact)
     if refusal is not None or table is None or _has_lost_name(replayed, name, table):
         return refusal or OVERTAKEN
     rows = _as_manifest(reload, table, replayed, manifests[0])
     lifecycle = Lifecycle(table, rows.sequence, replaces=True)
     range_ = TableLog([rows, *replayed.manifests])
-    plan = plan_next(
-        TableRange(name, range_, state, chosen_key, lifecycle, keyed=keyed, reloads=True)
-    )
+    plan = plan_next(TableRange(name, range_, state, options, lifecycle, keyed=keyed, reloads=True))
     segment, stop = plan.segment, plan.stop
     if stop is not None and not _is_after(stop, snapshot, manifests):
         return f"{stop.reason}: correct that, and take the snapshot again"
@@ -209,6 +208,32 @@ def _concerns(action: Action, name: TableName, table: TableId | None) -> bool:
 
 def _text(statement: Statement) -> str:
     return " ".join(statement.text.split()[:_SHOWN])
+
+
+def _find_other_columns(
+    snapshot: SnapshotManifest, log: TableLog, table: TableId | None
+) -> str | None:
+    """Return the refusal of a snapshot without columns of the rows that are replayed, or with more.
+
+    The options have changed in between: these exclude, or hash, others.
+    """
+    hashes = {fold_name(field.name): field.hashed for field in snapshot.schema.fields}
+    excluded = {fold_name(own.field.name) for own in snapshot.schema.excluded}
+    others: dict[str, None] = {}
+    for _, entry in log.entries(table or "", since=0):
+        for schema in {part.schema: entry.schema(part.schema) for part in entry.parts}.values():
+            for field in schema.fields:
+                name = fold_name(field.name)
+                if name in excluded or hashes.get(name, field.hashed) != field.hashed:
+                    others[field.name] = None
+            left_out = (own.field.name for own in schema.excluded)
+            others |= dict.fromkeys(name for name in left_out if fold_name(name) in hashes)
+    if not others:
+        return None
+    return (
+        "it was read with other options than the changes that are replayed over it were staged "
+        f"with, which exclude or hash other columns ({', '.join(others)}): take the snapshot again"
+    )
 
 
 def _find_unfit(
@@ -430,7 +455,7 @@ def plan_table_reload(table: LakeTable, reload: Reload, log: TableLog) -> None:
     is_other = table.is_foreign and state is not None and not is_of_merges(state)
     if state is not None and (is_other or reload.snapshot.adopts):
         _check_foreign(table.target, state, reload.snapshot)
-    plan = plan_reload(reload, log, state, chosen_key=table.options.key)
+    plan = plan_reload(reload, log, state, table.options)
     if isinstance(plan, TablePlan):
         table.take(plan)
         return

@@ -123,6 +123,10 @@ def expected_arrow_type(field: Field, manifest: Manifest) -> str | None:
 
     No row has shown it. Values are staged as `manifest`, one of the field's source, says.
     """
+    return "string" if field.hashed is not None else _expected_type(field, manifest)
+
+
+def _expected_type(field: Field, manifest: Manifest) -> str | None:
     match = _WRITTEN.fullmatch(field.mysql_type or "")
     name, parameters, unsigned, _ = match.groups() if match is not None else ("", "", "", "")
     if name in _DATES:

@@ -33,9 +33,10 @@ def plan(
     *manifests: Manifest,
     key: tuple[str, ...] | None = None,
     state: TargetState | None = None,
+    **others: Any,
 ) -> TablePlan:
     log = TableLog(manifests)
-    options = TableOptions(key=key)
+    options = TableOptions(key=key, **others)
     found = plan_table(NAME, log, first=log.first, state=state, options=options)
     assert found is not None
     return found

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from airflow_provider_binlog.changes import BeforeImages
-from airflow_provider_binlog.errors import ConfigurationError, MergeError
+from airflow_provider_binlog.errors import ConfigurationError, MergeError, ReloadNeededError
 from airflow_provider_binlog.manifest import Part
 from airflow_provider_binlog.schema import (
     AddField,
@@ -311,6 +311,19 @@ def test_a_chosen_key_other_than_the_primary_key_needs_all_before_images() -> No
     found = segment(manifest(4, table([(10, 20)]), before_images=BeforeImages.ALL), key=key)
 
     assert (found.key, found.null_safe) == (("n",), True)
+
+
+def test_a_column_that_the_options_protect_is_not_merged_as_it_is() -> None:
+    staged = manifest(4, table([(10, 20)]))
+    rules: list[dict[str, Any]] = [{"exclude_columns": ("N",)}, {"hash_columns": ("n",)}]
+    for options in rules:
+        with pytest.raises(ReloadNeededError, match=r"options.*table=shop.orders.*column=n"):
+            plan(staged, **options)
+    n = replace(column(2, "n"), hashed="a", origin=("shop", "orders", "n"))
+    of = replace(schema("id"), fields=(column(1, "id"), n))
+    assert segment(manifest(4, table([(10, 20)], of)), hash_columns=("n",)).rows == 2
+    # Without rows there is nothing to hide.
+    assert plan(manifest(4, table([])), state=lake(ID_N), exclude_columns=("n",)).segment is None
 
 
 @pytest.mark.parametrize("key", ["id", ""], ids=["key", "no key"])

@@ -293,7 +293,7 @@ def test_ddl_after_a_snapshot_is_followed_over_its_rows() -> None:
     capture.run("ALTER TABLE t ADD c INT DEFAULT 5", "ALTER TABLE t DROP n")
     for of in (snapshot(), replace(snapshot(), parts=())):
         loaded = replace(of, table="t")
-        found = plan_reload(Reload(loaded, 2), TableLog(capture.manifests), None, chosen_key=None)
+        found = plan_reload(Reload(loaded, 2), TableLog(capture.manifests), None, TableOptions())
 
         assert isinstance(found, TablePlan)
         assert found.segment is not None
@@ -305,7 +305,7 @@ def test_ddl_after_a_snapshot_is_followed_over_its_rows() -> None:
         Reload(replace(snapshot(), table="t"), 2),
         TableLog(capture.manifests),
         None,
-        chosen_key=None,
+        TableOptions(),
     )
     assert isinstance(found, TablePlan)
     assert found.segment is not None
@@ -328,7 +328,7 @@ def test_a_table_that_loses_its_key_is_a_stop(statement: str) -> None:
     capture = Capture(sequence=1)
     capture.run()
     capture.run(statement)
-    reload = plan_reload(Reload(of, 2), TableLog(capture.manifests), None, chosen_key=None)
+    reload = plan_reload(Reload(of, 2), TableLog(capture.manifests), None, TableOptions())
     assert isinstance(reload, TablePlan)
     assert reload.segment is not None
     assert (reload.segment.mark, reload.stop is None) == (Mark(2, 1), False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_binlog.schema import (
@@ -10,6 +11,7 @@ from airflow_provider_binlog.schema import (
     CreateTable,
     DropField,
     DropTable,
+    ExcludedField,
     QuarantineTable,
     RenameField,
     RenameTable,
@@ -26,6 +28,7 @@ from airflow_provider_binlog.spark.reload.plan import (
     plan_reload,
 )
 from airflow_provider_binlog.spark.target.state import FIELDS, KEY, TABLE_ID, UNSEEN, Contents, Mark
+from airflow_provider_binlog.table_options import TableOptions
 from tests.unit.spark.plan.snapshots import LOW, snapshot
 from tests.unit.spark.plan.table_plans import ID_N, lake
 from tests.unit.spark.plans import NAME, ORDERS, column, manifest, schema, statement, table
@@ -43,12 +46,10 @@ def at(offset: int, *actions: Action) -> Statement:
     return replace(statement(offset, *actions), offset=offset)
 
 
-def plan(
-    *manifests: Manifest, of: Any = None, state: Any = None, **options: Any
-) -> TablePlan | str:
+def plan(*manifests: Manifest, of: Any = None, state: Any = None) -> TablePlan | str:
     log = TableLog(manifests)
     reload = Reload(of or snapshot(), 2)
-    return plan_reload(reload, log, state, chosen_key=None, **options)
+    return plan_reload(reload, log, state, TableOptions())
 
 
 def planned(*manifests: Manifest, **options: Any) -> TablePlan:
@@ -267,3 +268,19 @@ def test_rows_are_not_replaced_by_those_of_a_condition() -> None:
     )
     for state in (None, replace(there, is_empty=True)):
         assert planned(manifest(2), manifest(3), of=some, state=state).segment is not None
+
+
+def test_a_snapshot_with_other_columns_than_the_changes_after_it_is_refused() -> None:
+    plain = schema("id", "n")
+    id_, n = plain.fields
+    protected = replace(n, origin=("shop", "orders", "n"))
+    hashed = replace(plain, fields=(id_, replace(protected, hashed="a")))
+    without = replace(plain, fields=(id_,), excluded=(ExcludedField(1, protected),))
+
+    for read, logged in permutations((plain, hashed, without), 2):
+        of = snapshot(read)
+        reason = refused(manifest(2, table([(2010, 2020)], logged)), manifest(3), of=of)
+        assert "exclude or hash other columns (n)" in reason
+        # What is not replayed does not matter, nor what was only noted.
+        planned(manifest(2), manifest(3), of=of)
+        planned(manifest(2, table([], logged)), manifest(3, table([(3010, 3020)], read)), of=of)
