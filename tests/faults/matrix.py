@@ -119,6 +119,9 @@ GROUPS: Mapping[str, Mapping[str, Row]] = {
             "a standalone cluster whose processes share nothing with the tasks but S3",
             "the same rows",
         ),
+        "cluster-mode": Row(
+            "deploy mode `cluster` on a standalone cluster", "refused by `spark-submit`, for Python"
+        ),
         "catalogs": Row(
             "Iceberg in a REST server and by JDBC, Delta in a Hive metastore", "the same rows"
         ),
@@ -141,6 +144,7 @@ GROUPS: Mapping[str, Mapping[str, Row]] = {
         ),
         "database-killed": Row("database of the tables killed within a commit", RETRY),
         "lake-full": Row("disk of the lake full", RETRY),
+        "scratch-full": Row("Spark's scratch disk full", RETRY),
         "lake-dropped": Row("lake table dropped", "rebuilt, or waits for a reload"),
         "lake-altered": Row("lake table altered or written by hand", "named; reload"),
         "lake-restored": Row("lake table restored, compacted, expired", "merged again"),

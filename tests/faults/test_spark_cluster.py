@@ -1,7 +1,8 @@
-"""A standalone cluster under the one-call DAG loses an executor and a worker in mid-merge."""
+"""The one-call DAG on a standalone cluster, which loses an executor and a worker in mid-merge."""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import threading
@@ -66,6 +67,33 @@ def lake(format_: str, s3_server: S3Server) -> Lake:
 @pytest.fixture
 def database(create_database: Callable[[Server], Database], mysql97: Server) -> Database:
     return create_database(mysql97)
+
+
+@pytest.mark.fault("cluster-mode", lakes="delta", stores="s3")
+def test_cluster_mode_is_refused_by_spark_submit(
+    create_airflow: Callable[..., Airflow],
+    database: Database,
+    lake: Lake,
+    spark_environment: SparkEnvironment,
+) -> None:
+    """For Python on a standalone cluster; the next run, in client mode, makes it good."""
+    airflow = create_shop_airflow(create_airflow, database, lake, spark_environment)
+    client = airflow.variables["AIRFLOW_CONN_SPARK_DEFAULT"]
+    extra = {"deploy-mode": "cluster"}
+    cluster = {"conn_type": "spark", "host": "spark://127.0.0.1", "port": 7077, "extra": extra}
+    airflow.variables["AIRFLOW_CONN_SPARK_DEFAULT"] = json.dumps(cluster)
+    database.execute("CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1), (2)")
+
+    states = airflow.run_dag("binlog_shop")
+
+    assert (states["stage"], states["merge"]) == ("success", "failed"), states
+    printed = "".join(path.read_text() for path in airflow.home.rglob("*.log") if path.is_file())
+    assert "Cluster deploy mode is currently not supported for python" in printed
+    airflow.stop()
+    airflow.variables["AIRFLOW_CONN_SPARK_DEFAULT"] = client
+    states = airflow.run_dag("binlog_shop")
+    assert states["merge"] == states["checkpoint"] == "success", states
+    assert lake.differences(spark_environment, database) == []
 
 
 @pytest.mark.fault("executor-killed", lakes="delta iceberg", stores="s3")
