@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 from airflow_provider_binlog.errors import BinlogError, ConfigurationError
 from airflow_provider_binlog.hooks.binlog import BinlogHook
 from airflow_provider_binlog.hooks.object_storage import reach
-from airflow_provider_binlog.position import FIRST_OFFSET, Position, SourceIdentity
+from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position, SourceIdentity
 from airflow_provider_binlog.sources.lag import Lag, read_lag
 from airflow_provider_binlog.sources.settings import Connections, ConnectionSettings
 from airflow_provider_binlog.sources.state import Log
+from airflow_provider_binlog.sql.lexer import Session, mask_literals
 
 _CONNECT_SECONDS = 5
 _ANSWER_SECONDS = 10
@@ -31,6 +32,9 @@ _SECRET = re.compile(
     r"password|identified|secret|connection\s*=|master_user|source_user", re.IGNORECASE
 )
 HIDDEN = "(not shown, because it may hold a password)"
+
+_WITH_STATEMENT = ("Query", "Rows_query", "Annotate_rows")
+_BREAKS = re.compile(r"\\[nt]")
 
 
 def short_settings(conn_id: str) -> ConnectionSettings:
@@ -146,4 +150,17 @@ def _read_event(line: str) -> Event:
     file, offset, type_, server_id, end, info = line.rstrip("\n").split("\t", 5)
     if _SECRET.search(info):
         info = HIDDEN
+    elif type_ in _WITH_STATEMENT:
+        info = _without_values(info)
     return Event(f"{file}:{offset}", type_, server_id, end, info)
+
+
+def _without_values(statement: str) -> str:
+    """Return a statement as `events` prints it, with `?` for literals.
+
+    Nothing is shown from a backslash on: the session's mode, which is not known here, says whether
+    a quote after it ends a literal.
+    """
+    text, backslash, _ = _BREAKS.sub(" ", statement).partition("\\")
+    shown = mask_literals(text, Session(Flavor.MYSQL), len(text))
+    return f"{shown} ..." if backslash else shown
