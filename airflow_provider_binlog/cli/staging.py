@@ -33,7 +33,7 @@ from airflow_provider_binlog.sources.state import read_server_state
 from airflow_provider_binlog.spark.merge.progress import Progress
 from airflow_provider_binlog.staging.manifest_log import ManifestLog, SchemaFiles
 from airflow_provider_binlog.staging.object_store import ObjectStore
-from airflow_provider_binlog.staging.paths import Snapshots, StoredFiles
+from airflow_provider_binlog.staging.paths import Snapshots, StoredFiles, list_manifests
 from airflow_provider_binlog.transport.server import queries
 from airflow_provider_binlog.transport.server.information_schema import list_tables
 
@@ -67,10 +67,11 @@ def _list_needed(
 ) -> Iterator[dict[str, Any]]:
     """Yield a record for each table that needs a snapshot for any of the source's lakes."""
     lakes: list[Progress | None] = [*load_lakes(store, source)] or [None]
-    snapshots, schemas = Snapshots(StoredFiles(store, source)), SchemaFiles(store, source)
+    files, schemas, now = StoredFiles(store, source), SchemaFiles(store, source), datetime.now(UTC)
+    snapshots, first = Snapshots(files), min(list_manifests(files), default=1)
     for lake in lakes:
         tables = lake_tables(lake)
-        needed, later = find_needed(chosen, tables, snapshots, schemas, now=datetime.now(UTC))
+        needed, later = find_needed(chosen, tables, snapshots, schemas, first=first, now=now)
         for name in sorted([*needed, *later]):
             held = None if lake is None or name not in lake.tables else lake.tables[name].hold
             why = "it was never loaded" if held is None else f"{held.state}: {held.reason}"

@@ -36,7 +36,7 @@ from airflow_provider_binlog.sources.binlog_source import BinlogSource, LakeForm
 from airflow_provider_binlog.sources.lakes import lake_tables
 from airflow_provider_binlog.spark.merge.progress import Progress, load_progress, progress_folder
 from airflow_provider_binlog.staging.manifest_log import ManifestLog, SchemaFiles
-from airflow_provider_binlog.staging.paths import Snapshots, StoredFiles
+from airflow_provider_binlog.staging.paths import Snapshots, StoredFiles, list_manifests
 
 NO_TABLE = (
     "globs match no table of the server, including lettercase: correct them, or GRANT SELECT on "
@@ -105,7 +105,10 @@ class NeededTables:
         store, files = open_store(self.staging_path), self._files()
         lake, schemas = lake_tables(self._load_progress()), SchemaFiles(store, self.source.name)
         others = [name for name in on_server if name not in wanted]
-        needed, later = find_needed(others, lake, Snapshots(files), schemas, now=datetime.now(UTC))
+        first = min(list_manifests(files), default=1)
+        needed, later = find_needed(
+            others, lake, Snapshots(files), schemas, first=first, now=datetime.now(UTC)
+        )
         return [*wanted, *needed], later
 
     def find_unmerged(self, saved: Checkpoint) -> str:

@@ -1,8 +1,8 @@
 """Find the tables that need a snapshot, and the snapshots that wait to be loaded.
 
 A table needs one if the lake lacks rows of it that the staged log does not have: if no merge has
-seen it and its creation is not staged, if it waits for a reload in the lake, or if its newest
-snapshot is unreadable. It does not while its newest snapshot waits for the log.
+seen it and its creation is not staged, or not any more; if it waits for a reload in the lake, or if
+its newest snapshot is unreadable. It does not while its newest snapshot waits for the log.
 """
 
 from __future__ import annotations
@@ -60,6 +60,7 @@ def find_needed(
     snapshots: Snapshots,
     schemas: SchemaFiles,
     *,
+    first: int,
     now: datetime,
 ) -> tuple[list[TableName], dict[TableName, datetime]]:
     """Return the tables that need a snapshot now, in order, and when others are read again.
@@ -69,6 +70,7 @@ def find_needed(
         lake: The tables that the lake has.
         snapshots: Those of the source.
         schemas: Those of the source's tables, as they are staged.
+        first: Number of the oldest manifest that is staged.
         now: The time, which has a zone.
 
     Raises:
@@ -77,7 +79,7 @@ def find_needed(
     names = sorted(on_server)
     # Before its first merge each table is a request or more to the store.
     with ThreadPoolExecutor(_READERS) as pool:
-        needs = pool.map(lambda name: _needs_snapshot(name, lake, snapshots, schemas), names)
+        needs = pool.map(lambda name: _needs_snapshot(name, lake, snapshots, schemas, first), names)
         needed = [name for name, is_needed in zip(names, needs, strict=True) if is_needed]
     times = {name: next_time(name, lake, snapshots) for name in needed}
     later = {name: time for name, time in times.items() if time > now}
@@ -85,7 +87,7 @@ def find_needed(
 
 
 def _needs_snapshot(
-    name: TableName, lake: LakeTables, snapshots: Snapshots, schemas: SchemaFiles
+    name: TableName, lake: LakeTables, snapshots: Snapshots, schemas: SchemaFiles, first: int
 ) -> bool:
     newest = snapshots.newest_id(name)
     if newest is not None and newest not in lake.processed:
@@ -98,7 +100,8 @@ def _needs_snapshot(
     if name in lake.loaded:
         return name in lake.suspended
     file = schemas.find(name, before=1 << 63)
-    return file is None or file.state is None or file.state.created is None
+    created = None if file is None or file.state is None else file.state.created
+    return created is None or created < first
 
 
 def next_time(name: TableName, lake: LakeTables, snapshots: Snapshots) -> datetime:

@@ -78,6 +78,7 @@ class Loader:
             lake_tables(load_progress(files, folder)),
             Snapshots(files),
             SchemaFiles(workplace.store, workplace.source),
+            first=1,
             now=datetime.max.replace(tzinfo=UTC),
         )
         return {name for _, name in needed} | (self.again & set(tables))

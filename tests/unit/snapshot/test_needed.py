@@ -61,7 +61,8 @@ class _Shop:
         on_server = {self.orders.name}
         lake, schemas = lake_tables(self.progress), SchemaFiles(store, "shop")
         at = datetime.max.replace(tzinfo=UTC)
-        return list(find_needed(on_server, lake, snapshots, schemas, now=at)[0])
+        first = min(self.source.log.sequences(), default=1)
+        return list(find_needed(on_server, lake, snapshots, schemas, first=first, now=at)[0])
 
 
 _STALE = Hold("stale", "rows were removed")
@@ -81,6 +82,18 @@ def test_a_table_whose_creation_is_staged_is_not(shop: _Shop) -> None:
     shop.orders.insert(id=1)
     shop.stage()
 
+    assert shop.plan() == []
+
+
+def test_a_table_whose_creation_was_removed_is_read_for_a_lake_that_does_not_have_it(
+    shop: _Shop,
+) -> None:
+    shop.stage()
+    shop.source.commit()
+    shop.source.store.delete([shop.source.log.key(1)])
+
+    assert shop.plan() == [shop.orders.name]
+    shop.merge()
     assert shop.plan() == []
 
 
@@ -161,7 +174,8 @@ def test_a_table_whose_snapshots_do_not_help_is_read_later(shop: _Shop) -> None:
     lake, name = lake_tables(shop.progress), shop.orders.name
     again = next_time(name, lake, snapshots)
 
-    needed = find_needed({name}, lake, snapshots, schemas, now=again - timedelta(microseconds=1))
+    before = again - timedelta(microseconds=1)
+    needed = find_needed({name}, lake, snapshots, schemas, first=1, now=before)
 
     assert needed == ([], {name: again})
 

@@ -129,7 +129,8 @@ class History:
             assert state is not None
             # While it is empty, it may have the columns of the one before it; and before a stop it
             # may lack a column that no row has shown.
-            is_stale = state.hold is not None and names < at.columns
+            # Restored to the version from before its hold, it is stale by what the merge says.
+            is_stale = (state.hold is not None or name in self.named) and names < at.columns
             same = not target.rows or is_stale or names == at.columns
             assert same, (self.seed, name, names, at.columns)
             found = sorted(repr(sorted(row.items())) for row in target.read())
