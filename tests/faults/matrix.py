@@ -128,6 +128,7 @@ GROUPS: Mapping[str, Mapping[str, Row]] = {
     },
     "Spark": {
         "merge-killed": Row("driver killed before and after its commit", RETRY),
+        "merge-memory": Row("too little memory for a merge", f"{RETRY}, with more memory"),
         "merge-still-runs": Row(
             "merge task ended by its timeout, while its Spark job still runs", "the same rows"
         ),

@@ -1,14 +1,17 @@
-"""A merge job whose scratch disk is full."""
+"""A merge job that gets too little memory, or whose scratch disk is full."""
 
 from __future__ import annotations
 
+import os
 import random
+import resource
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from airflow_provider_binlog.spark.job.application import RETRYABLE_EXIT
+from tests.faults.memory_group import MemoryGroup
 from tests.faults.spark_job import SparkJob
 from tests.fixtures.spark import SparkEnvironment
 from tests.unit.spark.history import Table
@@ -24,6 +27,8 @@ pytestmark = [
         "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
     ),
 ]
+
+MIB = 1 << 20
 
 
 @pytest.fixture
@@ -50,6 +55,31 @@ def stage(workplace: Workplace, rows: int) -> tuple[Table, Table]:
 
 def text() -> str:
     return random.randbytes(2048).hex()
+
+
+@pytest.mark.fault("merge-memory", lakes="delta", stores="file")
+def test_a_job_that_gets_too_little_memory(
+    format_: str, workplace: Workplace, job: SparkJob, memory_group: MemoryGroup
+) -> None:
+    """From too little for Java on; the kernel kills what takes more than its group may have."""
+    tables = stage(workplace, 2000)
+
+    def restrict() -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (1024 * MIB, 1024 * MIB))
+
+    assert job.run(restrict) != 0
+    failed = []
+    for memory in (128, 256, 448, 2000):
+        memory_group.limit(memory * MIB)
+        if job.run(lambda: memory_group.join(os.getpid())) == 0:
+            break
+        failed.append(memory)
+
+    assert failed[:2] == [128, 256]
+    assert 2000 not in failed, job.log.read_text()[-3000:]
+    workplace.check_rows(*tables)
+    workplace.merge()
+    workplace.check_rows(*tables)
 
 
 @pytest.mark.fault("scratch-full", lakes="iceberg", stores="file")
