@@ -1,4 +1,4 @@
-"""Delta tables that are seconds behind a database: runs that follow its log without a pause."""
+"""Delta tables that follow a database within seconds: runs that read its log without a pause."""
 
 from __future__ import annotations
 
