@@ -278,9 +278,9 @@ class _Staged:
             path.split("/")[1].removesuffix(".json") for path in paths if path.count("/") == 1
         ]
         for ids in ids_by_digest(complete).values():
-            newest = self._snapshots.get(ids[-1])
-            if newest is not None and self._is_read(newest):
-                removed |= dict.fromkeys(ids[:-1], f"{newest.id} is newer")
+            # Merges load the newest alone; one that still runs may have found an older one.
+            old = [id_ for id_ in ids if self._is_old(f"{SNAPSHOTS}/{id_}.json")]
+            removed |= dict.fromkeys(old[:-1], f"{ids[-1]} is newer")
         begun = {path.split("/")[1] for path in paths if path.count("/") > 1}
         for snapshot_id in begun.difference(complete, (plan.id for plan in self._unfinished)):
             if digest_in(snapshot_id) and planned_at(snapshot_id) <= self._before:

@@ -226,6 +226,22 @@ def test_leavings_of_killed_tasks_are_removed_once_they_are_old() -> None:
     assert shop.paths() & (leavings | others) == others
 
 
+def test_of_snapshots_that_are_taken_every_day_those_of_the_grace_period_are_kept() -> None:
+    shop = Shop("quick", "slow")
+    shop.stage(1, merges=shop.lakes)
+    taken = []
+    for _ in range(20):
+        snapshot = TimedSnapshot(shop.table, shop.clock)
+        snapshot.read().commit()
+        taken.append(snapshot.id)
+        shop.stage(merges=shop.lakes[:1])
+    shop.clean()
+
+    # The oldest of them is from before the grace period; the slow lake loads the newest.
+    assert shop.files.list("snapshots") == [f"{id_}.json" for id_ in taken[-7:]]
+    shop.check()
+
+
 def test_a_grace_period_shorter_than_a_merge_may_take_is_refused() -> None:
     shop = Shop("quick")
 
