@@ -138,6 +138,7 @@ GROUPS: Mapping[str, Mapping[str, Row]] = {
         "reload-killed": Row("reload killed before and after its commit", RETRY),
         "conflict": Row("two merges, or two reloads, at once", "one commits; retried"),
         "compaction": Row("lake table compacted at the moment of a commit", f"merged, or {RETRY}"),
+        "many-manifests": Row("3,000 manifests in one merge", "the same rows"),
         "merge-zombie": Row("delayed merge of fewer manifests", "noticed by the next merge"),
         "lake-store": Row(
             "store of the lake and of what is staged fails, loses answers, denies access",

@@ -141,7 +141,9 @@ class RunningJob(threading.Thread):
 @pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.timeout(3600)  # Each of its Spark jobs is a process of its own.
-@pytest.mark.fault("merge-still-runs", servers="mysql97", lakes="delta", stores="file")
+@pytest.mark.fault(
+    "merge-still-runs", servers="mysql97 mariadb1011", lakes="delta iceberg", stores="file"
+)
 def test_a_timeout_whose_spark_job_still_runs(
     *,
     kind: str,

@@ -1,9 +1,9 @@
-"""Logs and transactions that are larger than usual, in bounded memory."""
+"""Logs, transactions, catalogs and backlogs that are larger than usual, in bounded memory."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -16,12 +16,14 @@ from airflow_provider_binlog.changes import CHANGE_TYPE
 from tests.faults.tasks import Tasks, log_files
 from tests.faults.test_process import MIB, extract
 from tests.fixtures.mysql import flush_log, purge
+from tests.support.pipeline import Pipeline
 from tests.support.staged import changes_of
 from tests.support.worker import Worker
 
 pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.timeout(3600)]
 
 GIB = 1 << 30
+MANIFESTS = 3_000
 
 Digests = dict[int, tuple[int, str]]
 """The rows of the table by id, their content by its digest."""
@@ -119,3 +121,29 @@ def rotate_size(file: Path) -> int:
     stem, _, number = file.name.rpartition(".")
     following = f"{stem}.{int(number) + 1:0{len(number)}}"
     return 19 + 8 + len(following) + 4
+
+
+@pytest.mark.spark
+@pytest.mark.fault("many-manifests", servers="mysql97", lakes="delta iceberg", stores="file")
+def test_a_merge_of_3000_manifests(kind: str, create_pipeline: Callable[..., Pipeline]) -> None:
+    """Of a lake that was not merged for long; into both formats."""
+    pipeline = create_pipeline(kind, "delta")
+    pipeline.database.execute(
+        "CREATE TABLE orders (id INT PRIMARY KEY, note VARCHAR(40))",
+        "CREATE TABLE visits (id INT PRIMARY KEY, n INT)",
+    )
+    with closing(pipeline.database.connect()) as connection, connection.cursor() as cursor:
+        for number in range(MANIFESTS):
+            cursor.execute(f"INSERT INTO orders (id, note) VALUES ({number}, 'new')")
+            cursor.execute(f"UPDATE orders SET note = 'run {number}' WHERE id = {number // 2}")
+            if number == MANIFESTS // 2:
+                cursor.execute("ALTER TABLE orders ADD COLUMN n INT DEFAULT 7")
+            if number % 500 == 0:
+                cursor.execute(f"REPLACE INTO visits VALUES ({number % 3}, {number})")
+            pipeline.capture()
+    assert len(pipeline.manifests) == MANIFESTS
+
+    for format_ in ("delta", "iceberg"):
+        pipeline.workplace.format = format_
+        pipeline.workplace.merge()
+        assert pipeline.differences() == []
