@@ -209,6 +209,7 @@ def make_application() -> FastAPI:
     return app
 
 
+_TITLES = {401: "Not logged in", 403: "Not allowed", 404: "Not found"}
 _TEXTS = {
     401: "Your session has ended: log in to Airflow again.",
     403: "You may not see this, or not do this: ask who administers Airflow for the right.",
@@ -236,4 +237,5 @@ async def _show_bug(_: Request, error: Exception) -> Response:
 
 
 def _error_page(status: int, text: str) -> Response:
-    return HTMLResponse(render("error.html", status=status, text=text), status_code=status)
+    title = _TITLES.get(status, "It did not work")
+    return HTMLResponse(render("error.html", title=title, text=text), status_code=status)

@@ -18,7 +18,6 @@ from urllib.parse import quote, urlsplit
 from airflow_provider_binlog.checkpoint import KEY_PREFIX, Checkpoint, checkpoint_key
 from airflow_provider_binlog.errors import BinlogError, CheckpointError, ConfigurationError
 from airflow_provider_binlog.hooks.tasks import VARIABLE_DESCRIPTION
-from airflow_provider_binlog.manifest import Manifest
 from airflow_provider_binlog.operators.arguments import read_table_name
 from airflow_provider_binlog.plugins import staged
 from airflow_provider_binlog.plugins.airflow_api import AirflowApi, AirflowRefusedError
@@ -336,17 +335,21 @@ class Pages:
     async def manifest(self, dag_id: str, name: str, sequence: int) -> str:
         """Return the page of a manifest."""
         found = await self._find(dag_id, name)
-        manifest: Manifest = await self._read(
+        read: staged.StagedManifest = await self._read(
             ("manifest", found.source.staging_path, name, sequence),
             found.source.staging_path,
             partial(staged.read_manifest, found.source, sequence),
         )
+        if read.manifest is None:
+            raise AirflowRefusedError(404, f"No manifest {sequence} of {name} is staged.")
         return render(
             "manifest.html",
             found=found,
             source=found.source,
-            manifest=manifest,
-            run=_run_of(manifest.created_by),
+            manifest=read.manifest,
+            oldest=read.oldest,
+            newest=read.newest,
+            run=_run_of(read.manifest.created_by),
         )
 
     async def events(self, dag_id: str, name: str, position: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any
@@ -13,6 +14,7 @@ from airflow_provider_binlog import __version__
 from airflow_provider_binlog.names import join_table_name
 from airflow_provider_binlog.operators.links import base_path
 from airflow_provider_binlog.plugins import formats
+from airflow_provider_binlog.plugins.sources import Source
 
 
 @cache
@@ -36,6 +38,7 @@ def _environment() -> Environment:
     environment.globals |= {
         "query": lambda **values: urlencode(values, doseq=True),
         "airflow": _airflow_path,
+        "reload_command": _reload_command,
         "version": __version__,
     }
     return environment
@@ -46,6 +49,12 @@ def _airflow_path(dag_id: str, run_id: str = "", task_id: str = "") -> str:
     names = {"dags": dag_id, "runs": run_id, "tasks": task_id}
     path = "/".join(f"{kind}/{quote(name, safe='')}" for kind, name in names.items() if name)
     return f"{base_path()}/{path}"
+
+
+def _reload_command(source: Source, table: str) -> str:
+    """Return a line for a shell, whatever the names are."""
+    words = ["airflow", "binlog", "reload", source.name, source.staging_path]
+    return shlex.join([*words, "--conn", source.conn_id or "CONN", "--table", table])
 
 
 def render(template: str, **values: Any) -> str:

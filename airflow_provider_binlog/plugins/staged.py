@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from airflow_provider_binlog.checkpoint import Checkpoint, at_manifest
 from airflow_provider_binlog.errors import ObjectMissingError
@@ -55,17 +55,24 @@ def _read_report(store: ObjectStore, source: Source, run: TaskRun) -> MergeSumma
     return report
 
 
-def read_manifest(source: Source, sequence: int) -> Manifest:
-    """Return one manifest; raises as `ManifestLog.load`."""
-    return ManifestLog(open_store(source.staging_path), source.name).load(sequence)
+class StagedManifest(NamedTuple):
+    """A manifest, and the numbers of the oldest and the newest one."""
+
+    manifest: Manifest | None
+    oldest: int
+    newest: int
+
+
+def read_manifest(source: Source, sequence: int) -> StagedManifest:
+    """Return one manifest, None if there is none before or after; raises as `ManifestLog.load`."""
+    log = ManifestLog(open_store(source.staging_path), source.name)
+    sequences = log.sequences()
+    oldest, newest = (sequences[0], sequences[-1]) if sequences else (1, 0)
+    manifest = log.load(sequence) if oldest <= sequence <= newest else None
+    return StagedManifest(manifest, oldest, newest)
 
 
 def find_checkpoint(source: Source, sequence: int, person: str) -> Checkpoint:
     """Return the checkpoint that a person may save; raises as `at_manifest`."""
     log = ManifestLog(open_store(source.staging_path), source.name)
     return at_manifest(log, sequence, saved_at=now(), saved_by=f"{person} in Airflow's UI")
-
-
-def list_sequences(source: Source) -> Sequence[int]:
-    """Return the numbers of a source's manifests."""
-    return ManifestLog(open_store(source.staging_path), source.name).sequences()

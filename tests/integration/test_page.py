@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
+from markupsafe import escape
 
 from airflow_provider_binlog.checkpoint import Checkpoint
 from tests.support.api_server import ApiServer
@@ -39,7 +41,6 @@ def shop(
     shop = create_shop(Database(mysql97, name), airflow_database, tmp_path_factory.mktemp("page"))
     try:
         shop.note_merge(1, more=_TABLES)
-        shop.server.await_health()
         yield shop
     finally:
         shop.server.stop()
@@ -97,6 +98,8 @@ def test_whoever_sees_the_dag_sees_its_source_and_who_may_trigger_it_can_act(sho
     viewer, user = get(shop, "source", "viewer").text, get(shop, "source", "user").text
     assert "Reload" not in viewer
     assert "airflow binlog reload" in viewer
+    (table,) = shop.names(HOSTILE)
+    assert escape(shlex.quote(table)) in viewer
     assert "Reload" in user
     # The checkpoint is a Variable, which neither may see.
     assert "you may not see Variables" in viewer
@@ -206,8 +209,13 @@ def test_a_manifest_shows_its_tables_and_positions(shop: Shop) -> None:
     assert "CREATE TABLE orders" in text
     for name in shop.names("orders", "items", "visits"):
         assert name in text
-    assert get(shop, "manifest", sequence=99).status == 409
-    assert "a manifest is missing" in get(shop, "manifest", sequence=99).text
+    newest = int(max(each.stem for each in shop.staging.glob("shop/manifests/*")))
+    assert ">next</a>" in text
+    assert ">next</a>" not in get(shop, "manifest", sequence=newest).text
+    for sequence in (0, newest + 1):
+        answer = get(shop, "manifest", sequence=sequence)
+        assert answer.status == 404
+        assert f"No manifest {sequence} of shop is staged." in answer.text
 
 
 def test_events_are_those_of_the_server(shop: Shop) -> None:

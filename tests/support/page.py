@@ -1,6 +1,6 @@
 """A source for the tests of the page: captured by a real DAG from a real server, in every state.
 
-What merges would note is noted without Spark.
+What merges would note is noted without Spark; `tests/integration/test_page_system.py` has them run.
 """
 
 from __future__ import annotations
@@ -119,14 +119,14 @@ def create_shop(database: Database, airflow_database: Path, folder: Path, **more
         each.mkdir(parents=True)
     shutil.copy(airflow_database, home)
     (dags / "shop.py").write_text(DAG)
-    account = database.server.account
+    account, ssl = database.server.account, {"ssl_mode": "disabled"}
     connection = {
         "conn_type": "binlog",
         "host": account.host,
         "port": account.port,
         "login": account.user,
         "password": account.password,
-        "extra": {"ssl_mode": "disabled"},
+        "extra": ssl,
     }
     with closing(database.connect()) as opened:
         start = queries.log_end(opened)
@@ -141,7 +141,9 @@ def create_shop(database: Database, airflow_database: Path, folder: Path, **more
         "SHOP_TABLES": f"{database.name}.*",
         **more,
     }
-    server = ApiServer.start(home, variables)
+    # In production connections are in Airflow's database, where the api-server finds this one.
+    name = "AIRFLOW_CONN_BINLOG_DEFAULT"
+    server = ApiServer.start(home, {k: v for k, v in variables.items() if k != name})
     shop = Shop(database, home, staging, variables, server)
     quoted = HOSTILE.replace("`", "``")
     database.execute(
@@ -156,4 +158,11 @@ def create_shop(database: Database, airflow_database: Path, folder: Path, **more
     )
     later = "INSERT INTO orders VALUES (2, 'two'), (3, 'three')"
     shop.run_dags("shop", "shop", between=lambda: database.execute(later))
+    server.await_health()
+    body = connection | {
+        "connection_id": "binlog_default",
+        "extra": json.dumps(connection["extra"]),
+    }
+    answer = server.request("POST", "/api/v2/connections", user="admin", body=body)
+    assert answer.status == 201, answer.text
     return shop
