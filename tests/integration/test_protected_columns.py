@@ -396,6 +396,69 @@ def test_row_images_that_lack_columns(shop: Shop, capfd: pytest.CaptureFixture[s
     assert shop.dag.held == {}
 
 
+TABLES = (
+    "CREATE TABLE texts (id INT PRIMARY KEY, email VARCHAR(60), password VARCHAR(60)) CHARSET sjis",
+    (
+        f"CREATE TABLE enums (id INT PRIMARY KEY, email ENUM('{PLANTED}', 'b'),"
+        f" password SET('{PLANTED}'))"
+    ),
+    (
+        "CREATE TABLE computed (id INT PRIMARY KEY, email VARCHAR(40), n INT,"
+        f" password VARCHAR(60) AS (CONCAT(email, '{PLANTED}')) STORED)"
+    ),
+    "CREATE TABLE keyless (email VARCHAR(40), password VARCHAR(40), n INT)",
+    (
+        "CREATE TABLE parts (id INT, email VARCHAR(30), password INT, PRIMARY KEY (id, email))"
+        f" PARTITION BY LIST COLUMNS(email) (PARTITION a VALUES IN ('{PLANTED}'),"
+        " PARTITION b VALUES IN ('y'))"
+    ),
+)
+
+
+@pytest.mark.slow
+def test_literals_of_statements_are_nowhere(shop: Shop, capfd: pytest.CaptureFixture[str]) -> None:
+    database = shop.database
+    database.execute(*TABLES)
+    options = {"exclude_columns": ["password"], "hash_columns": ["email"]}
+    shop.dag.configure({f"{database.name}.*": options})
+    shop.run(capfd)
+
+    database.execute(
+        f"INSERT INTO texts VALUES (1, '{PLANTED}', '{PLANTED}')",
+        f"INSERT INTO enums VALUES (1, '{PLANTED}', '{PLANTED}')",
+        f"INSERT INTO computed (id, email, n) VALUES (1, '{PLANTED}', 1)",
+        f"INSERT INTO keyless VALUES ('{PLANTED}', '{PLANTED}', 1), ('{PLANTED}', '{PLANTED}', 1)",
+        f"INSERT INTO parts VALUES (1, '{PLANTED}', 1)",
+        f"ALTER TABLE enums MODIFY email ENUM('{PLANTED}', 'b', 'c{PLANTED}') DEFAULT 'c{PLANTED}'",
+        "INSERT INTO enums (id) VALUES (2)",
+        f"ALTER TABLE computed ADD CONSTRAINT c CHECK (email <> 'c{PLANTED}')",
+        f"ALTER TABLE parts ADD PARTITION (PARTITION c VALUES IN ('c{PLANTED}'))",
+        f"ALTER TABLE keyless COMMENT '{PLANTED}', MODIFY email VARCHAR(40) COMMENT '{PLANTED}'",
+        (
+            "CREATE TABLE late (id INT PRIMARY KEY, email VARCHAR(9) DEFAULT"
+            f" '{PLANTED}', password VARCHAR(9) DEFAULT '{PLANTED}') SELECT 1 AS id"
+        ),
+        (
+            "CREATE TRIGGER counts BEFORE INSERT ON computed FOR EACH ROW"
+            f" SET NEW.n = LENGTH('{PLANTED}')"
+        ),
+        "UPDATE parts SET email = 'y' WHERE id = 1",
+        "DELETE FROM keyless LIMIT 1",
+    )
+    shop.run(capfd)
+    database.execute(
+        "SET SESSION sql_mode = 'ANSI_QUOTES,NO_BACKSLASH_ESCAPES'",
+        "ALTER TABLE computed ALTER COLUMN email SET DEFAULT 'a\\', ADD COLUMN \"q\" INT,"
+        f" ADD CHECK (email <> '{PLANTED}\\')",
+        "INSERT INTO computed (id, n) VALUES (9, 1)",
+        "SET SESSION sql_mode = ''",
+        "ALTER TABLE enums MODIFY email ENUM('b') NOT NULL",
+    )
+    shop.run(capfd)
+    shop.dag.settle()
+    assert shop.dag.held == {}
+
+
 def test_what_is_staged_by_hand_is_staged_as_by_the_dag(
     shop: Shop, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
