@@ -90,6 +90,12 @@ def test_what_all_lakes_could_lack_after_a_restore_is_kept() -> None:
     assert shop.manifests() == list(range(11, 21))
     shop.check()
 
+    # Merged by now, it can still be restored to what it was when the grace period began.
+    assert shop.plan().first == 11
+    slow.target.tables["shop.a"] = slow.versions["shop.a"][9].table
+    shop.stage()
+    shop.check()
+
 
 def test_a_lake_that_keeps_pace_leaves_the_grace_period() -> None:
     shop = Shop("quick")
