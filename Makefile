@@ -64,6 +64,7 @@ bench: $(STAMP) ## Measure reading beside other readers (COMPARE=results.json), 
 	@$(BIN)/python -m tests.bench snapshots --rows $(or $(ROWS),10000000)
 	@$(BIN)/python -m tests.bench merge
 	@$(BIN)/python -m tests.bench postgresql
+	@$(BIN)/python -m tests.bench freshness --minutes $(or $(MINUTES),60)
 
 soak: $(STAMP) ## Run for a long time under load.
 	@$(BIN)/python -m tests.soak

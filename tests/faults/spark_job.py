@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,6 +25,7 @@ class SparkJob:
         master: Where it runs.
         home: The Spark that runs it; that of the environment where it is None.
         conf: Settings over those of the environment.
+        arguments: Options of the job over those that say what is merged into which lake.
     """
 
     workplace: Workplace
@@ -33,6 +34,7 @@ class SparkJob:
     master: str = "local[2]"
     home: Path | None = None
     conf: Mapping[str, str] = field(default_factory=dict)
+    arguments: Sequence[str] = ()
 
     @property
     def log(self) -> Path:
@@ -71,4 +73,4 @@ class SparkJob:
         command += ["--py-files", str(build_py_files(self.folder)), str(APPLICATION)]
         options = workplace.options()
         command += ["--staging", options.staging, "--source", options.source]
-        return [*command, "--format", options.format, "--lake", options.lake]
+        return [*command, "--format", options.format, "--lake", options.lake, *self.arguments]

@@ -1,0 +1,311 @@
+"""How long after its commit a change is in the lake, while a run follows the log.
+
+    python -m tests.bench freshness --format delta --minutes 10
+
+Five tables of a shop on MySQL 9.7, 200 transactions a second; one process stages, a Spark job
+merges, as the tasks of a DAG with `follow` do. A change counts from its commit on the server until
+its merge is published, when every table of the merge is committed. Then nothing is written for a
+while, which is what idling costs; at the end the lake equals SELECT.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import shutil
+import statistics
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from random import Random
+from threading import Event
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+import psutil  # type: ignore[import-untyped]
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from airflow_provider_binlog.capture.extract import extract
+from airflow_provider_binlog.capture.follow import Schedule, follow, request_after
+from airflow_provider_binlog.capture.log_range import TableFilter
+from airflow_provider_binlog.changes import COMMIT_TS
+from airflow_provider_binlog.sources.server_log import ServerLog
+from airflow_provider_binlog.sources.settings import ConnectionSettings
+from airflow_provider_binlog.spark.merge.progress import PROGRESS, published_at, read_records
+from airflow_provider_binlog.staging.paths import (
+    StoredFiles,
+    part_key,
+    read_manifest,
+    source_folder,
+)
+from tests.faults.spark_job import SparkJob
+from tests.fixtures.mysql import Database, connect, execute
+from tests.fixtures.spark import find_environment
+from tests.random_ddl.comparison import find_differences
+from tests.services.processes import RUN_FOLDER
+from tests.services.servers import Account, Server
+from tests.support.ranges import end_of
+from tests.support.requests import a_request
+from tests.support.stores import open_store
+from tests.unit.spark.session import shared_session
+from tests.unit.spark.workplace import Workplace, local_workplace
+
+if TYPE_CHECKING:
+    from tests.support.pipeline import Pipeline
+
+NAME = "shop"
+_TABLES = (
+    "customers (id INT PRIMARY KEY AUTO_INCREMENT, email VARCHAR(120), seen DATETIME(3))",
+    "orders (id INT PRIMARY KEY AUTO_INCREMENT, customer INT, status TEXT, total DECIMAL(9, 2))",
+    "items (`order` INT, line INT, sku CHAR(12), `count` INT, PRIMARY KEY (`order`, line))",
+    "payments (id BINARY(16) PRIMARY KEY, `order` INT, amount DECIMAL(12,2), made TIMESTAMP(6))",
+    "sessions (id CHAR(36) PRIMARY KEY, customer INT, data JSON, until DATETIME)",
+)
+_WRITERS = 2
+_EVERY_SECONDS = 5.0
+# The first merges load and compile what the later ones use.
+_WARM_SECONDS = 60.0
+_SAMPLE_SECONDS = 5.0
+_MIB = 1 << 20
+
+
+def _transaction(random: Random, number: int) -> list[str]:
+    """Return the statements of one transaction of a shop: an order, or what becomes of one."""
+    older = random.randrange(max(1, number)) + 1
+    order = [
+        f"INSERT INTO orders VALUES (DEFAULT, {older}, 'bestellt für Zoë', {number % 900}.99)",
+        *(
+            f"INSERT INTO items VALUES (LAST_INSERT_ID(), {line}, 'sku-{number % 999}', {line})"
+            for line in range(random.randint(1, 3))
+        ),
+    ]
+    data = json.dumps({"basket": [number] * random.randint(0, 5)})
+    kinds = {
+        tuple(order): 30,
+        (f"UPDATE orders SET status = 'paid' WHERE id = {older}",): 20,
+        (f"INSERT INTO payments VALUES (UUID_TO_BIN(UUID()), {older}, 9.99, NOW(6))",): 10,
+        (f"INSERT INTO customers VALUES (DEFAULT, 'c{number}@example.com', NOW(3))",): 10,
+        (f"UPDATE customers SET seen = NOW(3) WHERE id = {older}",): 10,
+        (f"INSERT INTO sessions VALUES (UUID(), {older}, '{data}', NOW())",): 15,
+        ("DELETE FROM sessions ORDER BY until LIMIT 3",): 5,
+    }
+    (statements,) = random.choices([*kinds], [*kinds.values()])
+    return list(statements)
+
+
+def _write(account: Account, seed: int, per_second: float, stop: Event) -> int:
+    """Commit transactions at a rate until told to stop; return how many."""
+    random, number, began = Random(seed), 0, time.monotonic()
+    with closing(connect(account, database=NAME)) as connection, connection.cursor() as cursor:
+        while not stop.is_set():
+            cursor.execute("BEGIN")
+            for statement in _transaction(random, number):
+                cursor.execute(statement)
+            connection.commit()
+            number += 1
+            time.sleep(max(0.0, began + number / per_second - time.monotonic()))
+    return number
+
+
+def _stage(dsn: str, staging: str, seconds: float) -> None:
+    """Follow the log of a server from its first file on, as a task does."""
+    settings, until = ConnectionSettings.from_dsn(dsn), time.monotonic() + seconds
+    store = open_store(staging)
+    with closing(ServerLog(settings, follows=True)) as log:
+        state = log.read_state(None, start="earliest")
+        request = a_request(
+            log.first(),
+            state.log_end,
+            identity=state.identity,
+            source_name=NAME,
+            tables=TableFilter([f"{NAME}.*"]),
+            read_server_tables=log.read_server_tables,
+        )
+        first = extract(request, log, store)
+        schedule = Schedule(until, _EVERY_SECONDS)
+        for _ in follow(request_after(request, first), log, store, schedule=schedule):
+            pass
+
+
+class _Tree:
+    """A process and its children: what they use."""
+
+    def __init__(self, pid: int) -> None:
+        self._process = psutil.Process(pid)
+        self.sizes: list[int] = []
+
+    def _processes(self) -> list[psutil.Process]:
+        return [self._process, *self._process.children(recursive=True)]
+
+    def sample(self) -> None:
+        """Note the resident bytes."""
+        self.sizes.append(sum(process.memory_info().rss for process in self._processes()))
+
+    def cpu(self) -> float:
+        """Return the seconds of processor time that all have used."""
+        times = [process.cpu_times() for process in self._processes()]
+        return float(sum(used.user + used.system for used in times))
+
+    def growth(self) -> float:
+        """Return the resident bytes of the last third of the samples over those of the second."""
+        third = len(self.sizes) // 3
+        second, last = self.sizes[third : 2 * third], self.sizes[-third:]
+        return statistics.median(last) / statistics.median(second)
+
+
+def _latencies(workplace: Workplace, after: float) -> Iterator[float]:
+    """Yield for each change that was committed after a time how much later it was published."""
+    files = StoredFiles(workplace.store, NAME)
+    (lake,) = workplace.store.folders(source_folder(NAME) + f"/{PROGRESS}")
+    through = 0
+    for record in sorted(read_records(files, f"{PROGRESS}/{lake}"), key=lambda record: record.id):
+        published = published_at(record.id).timestamp()
+        for sequence in range(through + 1, record.through + 1):
+            for table in read_manifest(files, sequence).tables:
+                for part in table.parts:
+                    with workplace.store.open(part_key(NAME, part.path)) as file:
+                        commits = pq.read_table(file, columns=[COMMIT_TS])[COMMIT_TS]
+                    seconds = commits.cast(pa.int64()).to_numpy() / 1e6
+                    yield from published - seconds[seconds >= after]
+        through = max(through, record.through)
+
+
+def measure(
+    format_: str, *, minutes: float, idle_minutes: float, per_second: float, folder: Path
+) -> dict[str, Any]:
+    """Follow a server that is written to for these minutes; return what was measured."""
+    folder.mkdir(parents=True)
+    server = Server.create("mysql97", folder / "server")
+    server.start()
+    try:
+        execute(server, f"CREATE DATABASE {NAME} CHARACTER SET utf8mb4")
+        database = Database(server, NAME)
+        database.execute(*(f"CREATE TABLE {table}" for table in _TABLES))
+        environment = find_environment(folder)
+        workplace = local_workplace(shared_session(environment), format_, folder / "lake")
+        workplace.source = NAME
+        return _follow(
+            database,
+            workplace,
+            SparkJob(workplace, environment, folder),
+            busy=minutes * 60,
+            idle=idle_minutes * 60,
+            per_second=per_second,
+        )
+    finally:
+        server.stop()
+
+
+def _follow(
+    database: Database,
+    workplace: Workplace,
+    job: SparkJob,
+    *,
+    busy: float,
+    idle: float,
+    per_second: float,
+) -> dict[str, Any]:
+    account, staging = database.server.account, f"{workplace.root}/staging"
+    seconds = _WARM_SECONDS + busy + idle
+    job.arguments = "--follow", f"{seconds:.0f}"
+    stage = multiprocessing.get_context("spawn").Process(
+        target=_stage, args=(f"{account.dsn}?ssl_mode=disabled", staging, seconds)
+    )
+    stop = Event()
+    stage.start()
+    _wait_for_manifest(workplace)
+    merge = job.start()
+    trees = {"stage": _Tree(stage.pid or 0), "merge": _Tree(merge.pid)}
+    with ThreadPoolExecutor(_WRITERS) as pool:
+        writing = [
+            pool.submit(_write, account, seed, per_second / _WRITERS, stop)
+            for seed in range(_WRITERS)
+        ]
+        time.sleep(_WARM_SECONDS)
+        began = time.time()
+        used = {name: tree.cpu() for name, tree in trees.items()}
+        while time.time() < began + busy:
+            time.sleep(_SAMPLE_SECONDS)
+            for tree in trees.values():
+                tree.sample()
+        busy_cpu = {name: tree.cpu() - used[name] for name, tree in trees.items()}
+        stop.set()
+        transactions = sum(writer.result() for writer in writing)
+    # The last range is merged, too, before idling is measured.
+    time.sleep(2 * _EVERY_SECONDS)
+    idle_began = time.monotonic()
+    used = {name: tree.cpu() for name, tree in trees.items()}
+    time.sleep(max(1.0, idle - 6 * _EVERY_SECONDS))
+    idle_seconds = time.monotonic() - idle_began
+    idle_cpu = {name: (tree.cpu() - used[name]) / idle_seconds for name, tree in trees.items()}
+    stage.join()
+    code = merge.wait()
+    latencies = sorted(_latencies(workplace, began))
+    return {
+        "transactions": transactions,
+        "changes": len(latencies),
+        "p50": _percentile(latencies, 0.5),
+        "p95": _percentile(latencies, 0.95),
+        "p99": _percentile(latencies, 0.99),
+        "max": latencies[-1],
+        "cpu": {name: cpu / busy for name, cpu in busy_cpu.items()},
+        "idle_cpu": idle_cpu,
+        "memory_mib": {name: tree.sizes[-1] / _MIB for name, tree in trees.items()},
+        "memory_growth": {name: tree.growth() for name, tree in trees.items()},
+        "exit_codes": [stage.exitcode, code],
+        "differences": _compare(database, workplace),
+    }
+
+
+def _wait_for_manifest(workplace: Workplace) -> None:
+    files = StoredFiles(workplace.store, NAME)
+    while not files.list("manifests"):
+        time.sleep(0.1)
+
+
+def _percentile(values: Sequence[float], share: float) -> float:
+    return values[min(len(values) - 1, int(len(values) * share))]
+
+
+def _compare(database: Database, workplace: Workplace) -> list[str]:
+    """Return how the lake differs from SELECT."""
+    files = StoredFiles(workplace.store, NAME)
+    manifests = [
+        read_manifest(files, sequence) for sequence in range(1, len(files.list("manifests")) + 1)
+    ]
+    assert manifests[-1].stop.coordinates <= end_of(database.server).coordinates
+    pipeline = SimpleNamespace(database=database, workplace=workplace, manifests=manifests)
+    return list(find_differences(cast("Pipeline", pipeline), but=()))
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Measure; return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench freshness", description=__doc__)
+    parser.add_argument("--format", choices=["delta", "iceberg"], action="append")
+    parser.add_argument("--minutes", type=float, default=60)
+    parser.add_argument("--idle-minutes", type=float, default=2)
+    parser.add_argument("--per-second", type=float, default=200)
+    chosen = parser.parse_args(arguments)
+    wrong = False
+    for format_ in chosen.format or ["delta", "iceberg"]:
+        folder = RUN_FOLDER / "freshness" / format_
+        shutil.rmtree(folder, ignore_errors=True)
+        measured = measure(
+            format_,
+            minutes=chosen.minutes,
+            idle_minutes=chosen.idle_minutes,
+            per_second=chosen.per_second,
+            folder=folder,
+        )
+        print(json.dumps({"format": format_} | measured, indent=2), flush=True)
+        wrong = wrong or bool(measured["differences"]) or any(measured["exit_codes"])
+    return int(wrong)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
