@@ -38,6 +38,11 @@ class TableOptions:
             is reloaded, leave it `stale`, or `ignore` that; `warn` by default.
         on_nul: In PostgreSQL, whose texts hold no NUL character: `fail` the table where one has it,
             `strip` the character, or `replace` it by U+FFFD; `fail` by default.
+        deletes: How deleted rows are handled: `hard`, the default, removes them; `soft` marks them
+            in the column `_deleted_at`; `ignore` leaves them as they are.
+        metadata: Whether the lake table has columns that say when, where and how a row last
+            changed.
+        prefix: What the names of the columns that these options add begin with.
         cluster_by: Columns that a new Delta table is clustered by.
         partition_by: Columns that a new table is partitioned by, of Iceberg also transforms, as
             `days(created_at)` or `bucket(16, id)`.
@@ -52,6 +57,9 @@ class TableOptions:
     target: str | None = None
     on_foreign_write: str | None = None
     on_nul: str | None = None
+    deletes: str | None = None
+    metadata: bool | None = None
+    prefix: str | None = None
     cluster_by: tuple[str, ...] | None = None
     partition_by: tuple[str, ...] | None = None
     sort_by: tuple[str, ...] | None = None
@@ -162,6 +170,12 @@ class TableRules:
         return {glob: target for glob, target in targets if target is not None}
 
 
+_CHOICES = {
+    "on_foreign_write": ("warn", "stale", "ignore"),
+    "on_nul": ("fail", "strip", "replace"),
+    "deletes": ("hard", "soft", "ignore"),
+}
+
 _FORMATS = {
     "cluster_by": ("delta",),
     "partition_by": ("delta", "iceberg"),
@@ -239,14 +253,12 @@ def _read_options(glob: str, value: object) -> TableOptions:
     if not isinstance(given, dict):
         raise ConfigurationError("the options of a table are an object", table=glob, given=value)
     options = TableOptions(**{name: _read_option(glob, name, own) for name, own in given.items()})
-    if options.on_foreign_write not in (None, "warn", "stale", "ignore"):
-        raise ConfigurationError(
-            "on_foreign_write is warn, stale or ignore", table=glob, given=options.on_foreign_write
-        )
-    if options.on_nul not in (None, "fail", "strip", "replace"):
-        raise ConfigurationError(
-            "on_nul is fail, strip or replace", table=glob, given=options.on_nul
-        )
+    for name, values in _CHOICES.items():
+        if (chosen := getattr(options, name)) not in (None, *values):
+            *others, last = values
+            raise ConfigurationError(
+                f"{name} is {', '.join(others)} or {last}", table=glob, given=chosen
+            )
     if options.key is not None and not all(options.key):
         raise ConfigurationError("a column of the key has no name", table=glob, key=options.key)
     _check_layout(glob, options)

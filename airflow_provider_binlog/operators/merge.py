@@ -117,7 +117,10 @@ class BinlogMergeOperator(RendersObjects, SparkSubmitOperator):
         does not contain, ``on_foreign_write``, what to do once others changed rows of a lake
         table: ``"warn"`` in every run until it is reloaded, leave it ``"stale"``, or ``"ignore"``
         that; ``on_nul``, for PostgreSQL, whose texts hold no NUL character: ``"fail"`` the table
-        (the default), ``"strip"`` or ``"replace"`` it; and the layout of new tables:
+        (the default), ``"strip"`` or ``"replace"`` it; ``deletes``, whether deleted rows are
+        removed (``"hard"``, the default), marked (``"soft"``) or left (``"ignore"``);
+        ``metadata=True`` for columns that say when, where and how a row last changed; ``prefix``
+        of the names of columns that these two add; and the layout of new tables:
         ``cluster_by``, ``partition_by``, ``sort_by``, ``properties``. ``exclude_columns`` and
         ``hash_columns`` are read by the extract and the snapshot operators; a table of which such a
         column is staged as it is becomes ``stale``. Targets of Delta are names in

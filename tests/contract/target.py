@@ -12,6 +12,8 @@ import pytest
 from airflow_provider_binlog.errors import TargetConflictError
 from airflow_provider_binlog.position import Flavor, SourceIdentity
 from airflow_provider_binlog.spark.plan.evolution import Evolution
+from airflow_provider_binlog.spark.staged.types import Value
+from airflow_provider_binlog.spark.target.modes import CURRENT, TableMode
 from airflow_provider_binlog.spark.target.properties import Owner
 from airflow_provider_binlog.spark.target.protocol import (
     AppendedRows,
@@ -37,7 +39,16 @@ COLUMNS = {"id": "int", "n": "bigint", "note": "string"}
 FIELDS = {1: "id", 2: "n", 3: "note"}
 ONE, TWO = {"id": 1, "n": 10, "note": "one"}, {"id": 2, "n": 20, "note": None}
 
+# Any type does: a text looks the same in every target.
+MARKED_COLUMNS = COLUMNS | {"removed_at": "string"}
+MARKED = {"removed_at": "at noon"}
+
 _NUMBERS = count(1)
+
+
+def in_order(*rows: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return marked rows as `TargetLake.rows` does."""
+    return sorted(({name: row[name] for name in MARKED_COLUMNS} for row in rows), key=repr)
 
 
 class TargetLake(ABC):
@@ -99,6 +110,7 @@ class TargetLake(ABC):
             "stop": "binlog.000001:4",
             "columns": columns,
             "key": ("id",),
+            "mode": CURRENT,
             "evolution": Evolution(columns=same, fields=FIELDS),
             "rows": rows,
             "follows": TABLE,
@@ -111,6 +123,14 @@ class TargetLake(ABC):
     def keyed(self, *rows: SourceRow, columns: dict[str, str] | None = None) -> KeyedRows[Any]:
         groups = tuple(sorted({tuple(sorted(row.lacks)) for row in rows if row.lacks}))
         return KeyedRows(self.make(columns or COLUMNS, rows, groups), ("id",), groups=groups)
+
+    def marked(self, *rows: SourceRow) -> KeyedRows[Any]:
+        return replace(self.keyed(*rows, columns=MARKED_COLUMNS), marks="removed_at")
+
+    def create_with_marks(self, *rows: dict[str, Any]) -> None:
+        """Create the table with rows that are not marked."""
+        made = self.make(MARKED_COLUMNS, [SourceRow(row | {"removed_at": None}) for row in rows])
+        self.commit(self.change(1, WholeRows(made), columns=MARKED_COLUMNS))
 
     def create(self, **other: Any) -> TargetState:
         """Create the table with two rows, and return its state."""
@@ -179,6 +199,85 @@ class TargetCases:
             lake.commit(lake.change(2, lake.keyed(partial, SourceRow(TWO | {"n": 21}))))
 
         assert (lake.rows(), lake.state.applied) == ([ONE, TWO], Mark(1))
+
+    def test_deletes_are_marked(self, lake: TargetLake) -> None:
+        """A marked row keeps what its change lacks, and a row that is there again is not marked."""
+        lake.create_with_marks(ONE, TWO, ONE | {"id": 3})
+        before = [SourceRow(MARKED | {"id": 2, "n": 21, "note": None}, deleted=True)]
+        lake.commit(lake.change(2, lake.marked(*before), columns=MARKED_COLUMNS))
+        partial = SourceRow(
+            MARKED | {"id": 1, "n": 11, "note": None}, deleted=True, lacks=frozenset({"note"})
+        )
+        there = SourceRow(MARKED | TWO | {"removed_at": None})
+        new = SourceRow(MARKED | ONE | {"id": 4}, deleted=True)
+
+        lake.commit(lake.change(3, lake.marked(partial, there, new), columns=MARKED_COLUMNS))
+
+        assert lake.rows(MARKED_COLUMNS) == in_order(
+            MARKED | ONE | {"n": 11},
+            MARKED | TWO | {"removed_at": None},
+            MARKED | ONE | {"id": 3, "removed_at": None},
+            MARKED | ONE | {"id": 4},
+        )
+
+    def test_a_marked_row_that_is_not_there_is_left_out_if_it_is_not_whole(
+        self, lake: TargetLake
+    ) -> None:
+        lake.create_with_marks(ONE)
+        partial = SourceRow(
+            MARKED | {"id": 9, "n": 1, "note": None}, deleted=True, lacks=frozenset({"note"})
+        )
+
+        lake.commit(lake.change(2, lake.marked(partial), columns=MARKED_COLUMNS))
+
+        assert lake.rows(MARKED_COLUMNS) == [MARKED | ONE | {"removed_at": None}]
+        missing = SourceRow(
+            MARKED | {"id": 9, "n": 1, "note": None, "removed_at": None}, lacks=frozenset({"note"})
+        )
+        with pytest.raises(Exception, match="the target does not have"):
+            lake.commit(lake.change(3, lake.marked(missing), columns=MARKED_COLUMNS))
+
+    def test_the_rest_is_marked(self, lake: TargetLake) -> None:
+        """All rows but those among the changes were removed; earlier marks stay."""
+        lake.create_with_marks(ONE, TWO, ONE | {"id": 3})
+        lake.commit(
+            lake.change(
+                2, lake.marked(SourceRow(MARKED | TWO, deleted=True)), columns=MARKED_COLUMNS
+            )
+        )
+        rest: dict[str, Value] = {"removed_at": "later", "n": 7}
+
+        lake.commit(
+            lake.change(
+                3,
+                replace(lake.marked(SourceRow(MARKED | ONE | {"removed_at": None})), rest=rest),
+                columns=MARKED_COLUMNS,
+            )
+        )
+
+        assert lake.rows(MARKED_COLUMNS) == in_order(
+            MARKED | ONE | {"removed_at": None},
+            MARKED | TWO,
+            MARKED | ONE | {"id": 3, "n": 7, "removed_at": "later"},
+        )
+
+    def test_the_mode_is_written_down(self, lake: TargetLake) -> None:
+        mode = TableMode("current", "soft", {"deleted_at": "removed_at"})
+        rows = lake.whole(ONE)
+        lake.commit(lake.change(1, rows, mode=mode))
+        assert lake.state.mode == mode
+
+        renamed = replace(mode, names={"deleted_at": "removed"})
+        lake.commit(lake.change(2, lake.keyed(SourceRow(TWO)), mode=renamed))
+        assert (lake.state.mode, lake.state.hold) == (renamed, None)
+
+        with lake.killed_before_rows(), pytest.raises(RuntimeError, match="killed"):
+            lake.commit(lake.change(3, lake.whole(TWO), mode=CURRENT))
+        # Its rows are still those of the other mode.
+        hold = lake.state.hold
+        assert lake.is_atomic or (hold is not None and hold.state == "stale")
+        lake.commit(lake.change(3, lake.whole(TWO), mode=CURRENT))
+        assert (lake.state.mode, lake.state.hold) == (CURRENT, None)
 
     def test_whole_rows_replace_all(self, lake: TargetLake) -> None:
         lake.create()

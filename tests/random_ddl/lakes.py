@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import io
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow.parquet as pq
 
-from airflow_provider_binlog.changes import CHANGE_TYPE, FILE, IMAGE, POSITION, ROW
+from airflow_provider_binlog.changes import (
+    CHANGE_TYPE,
+    COMMIT_TS,
+    FILE,
+    GTID,
+    IMAGE,
+    POSITION,
+    ROW,
+)
 from airflow_provider_binlog.spark.job.options import parse_arguments
 from airflow_provider_binlog.spark.merge.run import merge_all, merge_into
 from airflow_provider_binlog.spark.merge.table_merge import Lake
@@ -15,19 +24,22 @@ from airflow_provider_binlog.staging.paths import StoredFiles, part_sequence
 from tests.random_ddl.comparison import find_differing
 from tests.support.compare import compare
 from tests.support.memory_target import MemoryTarget
-from tests.unit.spark.lake_in_memory import MemoryRows
+from tests.unit.spark.lake_in_memory import MemoryRows, ReadChange
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from airflow_provider_binlog.manifest import Manifest
     from airflow_provider_binlog.spark.job.options import Report
-    from airflow_provider_binlog.spark.plan.segment import Segment, StartWithin
-    from airflow_provider_binlog.spark.plan.table_log import Point
+    from airflow_provider_binlog.spark.plan.fold import StartWithin
+    from airflow_provider_binlog.spark.plan.segment import Segment
     from airflow_provider_binlog.spark.staged.parts import SchemaRows
     from airflow_provider_binlog.staging.object_store import ObjectStore
     from tests.support.compare import Table
     from tests.unit.spark.workplace import Workplace
+
+
+_EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 class TestedLake(Protocol):
@@ -129,7 +141,7 @@ class _Rows(MemoryRows):
     def __init__(self, files: _Files, target: MemoryTarget) -> None:
         self._files, self.target = files, target
 
-    def _changes(self, segment: Segment) -> list[tuple[Point, str, dict[str, Any], set[str]]]:
+    def _changes(self, segment: Segment) -> list[ReadChange]:
         found = []
         for rows in segment.reads:
             for part in rows.parts:
@@ -138,9 +150,12 @@ class _Rows(MemoryRows):
                 for change in pq.read_table(io.BytesIO(data)).to_pylist():
                     if segment.start is None or _counts(segment.start, sequence, change):
                         row, held = _read(segment, rows, sequence, change)
-                        point = sequence, change[ROW]
-                        found.append((point, change[CHANGE_TYPE], row, held))
-        return sorted(found, key=lambda change: change[0])
+                        point, at = (sequence, change[ROW]), change[COMMIT_TS]
+                        when = (at - _EPOCH) // timedelta(microseconds=1), change[GTID]
+                        where = change[FILE], change[POSITION]
+                        type_ = change[CHANGE_TYPE]
+                        found.append(ReadChange(point, type_, row, held, *when, *where))
+        return sorted(found, key=lambda change: change.at)
 
 
 def _read(

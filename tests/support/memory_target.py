@@ -192,22 +192,34 @@ def write_rows(
         ids[name]: as_number(value, table.columns[name])
         for name, value in change.evolution.filled.items()
     }
+    keyed = changes if isinstance(changes, KeyedRows) else None
+    marks = None if keyed is None or keyed.marks is None else ids[keyed.marks]
     key = [ids[name] for name in changes.key]
     old_rows = [row | filled for row in table.rows]
     by_key = {tuple(row.get(id_) for id_ in key): row for row in old_rows}
     counts = {"inserted": 0, "updated": 0, "deleted": 0}
-    groups = changes.groups if isinstance(changes, KeyedRows) else ()
+    groups = () if keyed is None else keyed.groups
+    changed = {}
     for row in changes.rows:
         at = tuple(row.values[name] for name in changes.key)
+        assert at not in changed, "one change of a key"
         old = by_key.pop(at, None)
-        if row.deleted:
+        if row.deleted and marks is None:
             counts["deleted"] += old is not None
             continue
         if row.lacks and old is None:
+            if row.deleted:
+                continue
             raise MergeError("a change of a row that the target does not have")
         assert row.lacks <= {name for group in groups for name in group}
         counts["inserted" if old is None else "updated"] += 1
-        by_key[at] = (old or {}) | {
+        changed[at] = (old or {}) | {
             ids[name]: value for name, value in row.values.items() if name not in row.lacks
         }
-    return list(by_key.values()), Commit(**counts, version=table.version + 1)
+    if keyed is not None and keyed.rest is not None:
+        removed = {ids[name]: value for name, value in keyed.rest.items()}
+        by_key = {
+            at: row | removed if marks and row.get(marks) is None else row
+            for at, row in by_key.items()
+        }
+    return [*by_key.values(), *changed.values()], Commit(**counts, version=table.version + 1)

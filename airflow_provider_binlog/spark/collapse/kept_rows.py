@@ -22,10 +22,10 @@ from airflow_provider_binlog.spark.names import quote_text
 from airflow_provider_binlog.spark.staged.changes import CHANGE
 from airflow_provider_binlog.spark.target.protocol import DELETED
 
-_ENDS = (ChangeType.DELETE.value, ChangeType.UPDATE_PREIMAGE.value)
+ENDS = (ChangeType.DELETE.value, ChangeType.UPDATE_PREIMAGE.value)
 _BEGINS = (ChangeType.INSERT.value, ChangeType.UPDATE_POSTIMAGE.value)
 IS_END = (
-    f"CASE WHEN {CHANGE} IN {_BEGINS} THEN false WHEN {CHANGE} IN {_ENDS} THEN true"
+    f"CASE WHEN {CHANGE} IN {_BEGINS} THEN false WHEN {CHANGE} IN {ENDS} THEN true"
     f" ELSE CAST(raise_error(concat('not a change type: ', {CHANGE})) AS boolean) END"
 )
 """SQL of whether a change leaves its key without a row; it fails if it is no change."""

@@ -18,7 +18,7 @@ from airflow_provider_binlog.errors import ReloadNeededError
 from airflow_provider_binlog.names import quote_identifier
 from airflow_provider_binlog.spark.collapse.kept_rows import CHANGES, Keep, is_end
 from airflow_provider_binlog.spark.plan.segment import Segment
-from airflow_provider_binlog.spark.staged.changes import CHANGE, EVENT, ORDER
+from airflow_provider_binlog.spark.staged.changes import BASED, CHANGE, EVENT, ORDER
 from airflow_provider_binlog.spark.target.protocol import DELETED, LACKS, held, source_column
 
 ROW = "row"
@@ -29,6 +29,9 @@ DEFAULT = "default"
 
 END = "end"
 """`LACKS`: what the row was before it was deleted, and then changed."""
+
+REMOVED = "removed"
+"""`LACKS`: of a deleted row that is kept; where the target does not have it, it is left out."""
 
 MOVED = "moved"
 """`LACKS`: of a key that a row left, and whose next image does not have all of the row."""
@@ -60,7 +63,15 @@ def collapse_partial(
     key, groups = _numbers(segment)
     if segment.has_before_images:
         changes = mark_before_images(changes, key=key, groups=groups)
-    rows = keep(collapse_parts(changes, width=len(segment.columns), key=key, groups=groups))
+    rows = keep(
+        collapse_parts(
+            changes,
+            width=len(segment.target_columns),
+            key=key,
+            groups=groups,
+            deletes=segment.mode.deletes,
+        )
+    )
     lacking = {row[LACKS] for row in rows.select(LACKS).distinct().collect()}
     for what in (MOVED, DEFAULT, END) if has_rows else _MESSAGES:
         if what in lacking:
@@ -75,7 +86,7 @@ def refuse_orphans(session: SparkSession, rows: DataFrame, segment: Segment, tar
     there = session.table(target).select(
         *(name.alias(f"k{index}") for index, name in zip(key, names, strict=True))
     )
-    patches = rows.where(F.col(LACKS) == ROW)
+    patches = rows.where((F.col(LACKS) == ROW) & ~F.col(DELETED))
     same = reduce(and_, (patches[source_column(i)].eqNullSafe(there[f"k{i}"]) for i in key))
     orphans = patches.join(there, same, "left_anti")
     if not orphans.isEmpty():
@@ -107,47 +118,79 @@ def mark_before_images(
 
 
 def collapse_parts(
-    changes: DataFrame, *, width: int, key: Sequence[int], groups: Sequence[Sequence[int]]
+    changes: DataFrame,
+    *,
+    width: int,
+    key: Sequence[int],
+    groups: Sequence[Sequence[int]],
+    deletes: str = "hard",
 ) -> DataFrame:
     """Return one row per key: what `collapse` returns, `held` for each group, and `LACKS`.
 
-    Columns without a value are NULL, and their group is not held.
+    Columns without a value are NULL, and their group is not held. A deleted row that is kept has
+    the values that it had; where deletes are ignored, a key without any other change is deleted.
 
     Args:
         changes: Columns `c0` to `c{width - 1}`, `CHANGE`, `ORDER`, and `held` for each group; if
-            there are before-images, what `mark_before_images` adds.
+            there are before-images, what `mark_before_images` adds; `BASED` if the segment has a
+            base.
         width: How many columns the table has.
         key: Which of them identify a row; none of them is in a group.
         groups: Columns that images may lack, those together that the same ones do.
+        deletes: As of `TableMode`.
     """
     names = [source_column(index) for index in range(width)]
     optional = {names[index] for group in groups for index in group}
     always = [name for name in names if name not in optional]
-    grouped = _group_changes(changes, always=always, key=key, groups=groups)
-    # Of a column nothing counts from before the row began.
-    flags = [
-        F.col(f"part{number}.at").isNotNull()
-        & (F.col("base").isNull() | (F.col(f"part{number}.at") >= F.col("base.at")))
-        for number in range(len(groups))
-    ]
+    based = [BASED] if BASED in changes.columns else []
+    grouped = _group_changes(
+        changes, always=[*always, *based], key=key, groups=groups, deletes=deletes
+    )
+    flags = [_is_held(f"part{number}", deletes) for number in range(len(groups))]
+    ended = F.coalesce(F.col("last.ended"), F.lit(True))  # noqa: FBT003
     values = {name: F.col(f"last.{name}") for name in always}
     for number, (group, flag) in enumerate(zip(groups, flags, strict=True)):
         for index in group:
             values[names[index]] = F.when(flag, F.col(f"part{number}.{names[index]}"))
     lacks = (
         F.when(F.col(_MOVES), MOVED)
-        .when(F.col("last.ended") | reduce(and_, flags), F.lit(None).cast("string"))
-        .when(F.col("base.begun"), DEFAULT)
+        .when(_needs_nothing(flags, ended, deletes), F.lit(None).cast("string"))
+        .when(_lacks_defaults(deletes), DEFAULT)
+        .when(ended, REMOVED)
         .when(F.col("base").isNotNull(), END)
         .otherwise(ROW)
     )
     return grouped.select(
         *(values[name].alias(name) for name in names),
-        F.col("last.ended").alias(DELETED),
+        ended.alias(DELETED),
         *(flag.alias(held(number)) for number, flag in enumerate(flags)),
         lacks.alias(LACKS),
         CHANGES,
+        *(F.col(f"last.{name}") for name in based),
     )
+
+
+def _is_held(part: str, deletes: str) -> Column:
+    """Whether a value counts: not if it is from before the row began."""
+    at, base = F.col(f"{part}.at"), F.col("base")
+    # A delete may hold what the row had, but nothing of a row that is there again.
+    since = (at > F.col("base.at")) | ((at == F.col("base.at")) & F.col("base.begun"))
+    counts = base.isNull() | since
+    if deletes == "soft":
+        birth = F.col("birth")
+        counts = F.when(F.col("last.ended"), birth.isNull() | (at >= birth)).otherwise(counts)
+    return at.isNotNull() & counts
+
+
+def _needs_nothing(flags: Sequence[Column], ended: Column, deletes: str) -> Column:
+    held = reduce(and_, flags)
+    return held if deletes == "soft" else ended | held
+
+
+def _lacks_defaults(deletes: str) -> Column:
+    if deletes != "soft":
+        return F.col("base.begun")
+    return F.when(F.col("last.ended"), F.col("birth").isNotNull()).otherwise(F.col("base.begun"))
 
 
 def _group_changes(
@@ -156,15 +199,20 @@ def _group_changes(
     always: Sequence[str],
     key: Sequence[int],
     groups: Sequence[Sequence[int]],
+    deletes: str,
 ) -> DataFrame:
     """Return one row per key: what the `last` change holds, whether it `_MOVES`, and `CHANGES`.
 
-    And where the row began, as `base`, and the last values of each group, as `part0` and so on.
+    And where the row began, as `base`, or, if it is deleted, as `birth`; and the last values of
+    each group, as `part0` and so on.
     """
     order = F.col(ORDER)
     begins, ends = F.col(CHANGE) == ChangeType.INSERT.value, is_end()
     is_marked = _REPEATS in changes.columns
     counts = ~F.col(_REPEATS) if is_marked else F.expr("true")
+    if deletes == "ignore":
+        # Of a key without another change the last is none.
+        counts &= ~ends
     moves = F.bool_or(_MOVES) if is_marked else F.expr("false")
 
     def last(where: Column, *values: str | Column) -> Column:
@@ -172,12 +220,14 @@ def _group_changes(
         return F.max_by(F.struct(*values), F.when(where, order))
 
     keys = [source_column(index) for index in key]
+    held_by = counts if deletes == "soft" else counts & ~ends
     return changes.groupBy(*(F.col(name).alias(f"by_{name}") for name in keys)).agg(
         last(counts, *always, ends.alias("ended")).alias("last"),
         last(counts & (begins | ends), order.alias("at"), begins.alias("begun")).alias("base"),
+        F.max(F.when(counts & begins, order)).alias("birth"),
         *(
             last(
-                counts & F.col(held(number)) & ~ends,
+                held_by & F.col(held(number)),
                 *(source_column(index) for index in group),
                 order.alias("at"),
             ).alias(f"part{number}")

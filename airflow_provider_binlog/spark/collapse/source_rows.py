@@ -8,6 +8,7 @@ last one of its key, and the changes with that bit are read from the parts once 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol, TypeVar
 
 from pyspark.sql import DataFrame, Observation, SparkSession
@@ -16,6 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812  PySpark's own habit.
 from airflow_provider_binlog.manifest import Part
 from airflow_provider_binlog.spark.collapse.kept_rows import (
     CHANGES,
+    ENDS,
     IS_END,
     Collapsed,
     KeyColumn,
@@ -27,6 +29,7 @@ from airflow_provider_binlog.spark.collapse.kept_rows import (
     count_literals,
     counted,
     has_intervals,
+    is_end,
 )
 from airflow_provider_binlog.spark.collapse.partial_rows import collapse_partial, refuse_orphans
 from airflow_provider_binlog.spark.job.session import (
@@ -38,6 +41,7 @@ from airflow_provider_binlog.spark.job.session import (
 from airflow_provider_binlog.spark.names import quote_text
 from airflow_provider_binlog.spark.plan.segment import Segment
 from airflow_provider_binlog.spark.staged.changes import (
+    BASED,
     INDEX,
     ORDER,
     PART,
@@ -45,7 +49,7 @@ from airflow_provider_binlog.spark.staged.changes import (
     read_changes,
 )
 from airflow_provider_binlog.spark.staged.files import SourceFiles, damaged
-from airflow_provider_binlog.spark.target.protocol import DELETED, source_column
+from airflow_provider_binlog.spark.target.protocol import DELETED, LACKS, source_column
 from airflow_provider_binlog.spark.target.spark_target import (
     EXPANSION,
     SMALL_TARGET_BYTES,
@@ -114,6 +118,8 @@ class SparkRows:
         else:
             rows, counts = self._reduce(session, segment, range_of)
         _check_count(segment, counts)
+        if segment.mode.keeps_removed:
+            rows, counts = _keep_deleted(segment, rows, counts, alone=segment.replaces_rows(state))
         return SourceRows(rows, segment.bytes, few, counts)
 
     def copy(self, table: str, columns: Mapping[str, str], *, size: int) -> SourceRows:
@@ -137,7 +143,7 @@ class SparkRows:
         return session
 
     def _read(self, session: SparkSession, segment: Segment) -> DataFrame:
-        changes = read_changes(session, self._files, segment)
+        changes = _of_mode(segment, read_changes(session, self._files, segment))
         # Few in one partition are not shuffled.
         is_one = _has_few_rows(segment) and len(segment.parts) <= _FEW_PARTS
         return changes.coalesce(1) if is_one else changes
@@ -167,15 +173,16 @@ class SparkRows:
         is_numbered = has_many and not segment.is_changelog
         numbers = number_parts(segment.parts) if is_numbered else None
         if numbers is None:
-            changes = read_changes(session, self._files, segment)
+            changes = _of_mode(segment, read_changes(session, self._files, segment))
             if not segment.is_changelog:
                 changes = partition_by_key(changes, _key_numbers(segment))
             with fixed_partitions(session):
                 return checkpoint_counted(_fold(segment, changes), range_of)
         located = read_changes(session, self._files, segment, located=True)
-        changes = number_changes(located, numbers)
+        changes = number_changes(_of_mode(segment, located), numbers)
         bits, counts = find_last(changes, _key_numbers(segment), range_of, most=segment.rows)
-        return keep_last(changes, bits, width=len(segment.target_columns)), counts
+        width, based = len(segment.target_columns), segment.base is not None
+        return keep_last(changes, bits, width=width, based=based), counts
 
 
 def _has_few_rows(segment: Segment) -> bool:
@@ -184,10 +191,40 @@ def _has_few_rows(segment: Segment) -> bool:
 
 
 def _fold(segment: Segment, changes: DataFrame) -> DataFrame:
-    width = len(segment.target_columns)
+    width, based = len(segment.target_columns), segment.base is not None
     if segment.is_changelog:
         return as_log(changes, width=width)
-    return collapse(changes, width=width, key=_key_numbers(segment))
+    return collapse(changes, width=width, key=_key_numbers(segment), based=based)
+
+
+def _of_mode(segment: Segment, changes: DataFrame) -> DataFrame:
+    """Return the changes that the mode does not ignore.
+
+    Of images that lack columns also the others: what is patched may have been another row.
+    """
+    if segment.mode.deletes != "ignore" or segment.groups:
+        return changes
+    return changes.where(~is_end())
+
+
+def _keep_deleted(
+    segment: Segment, rows: DataFrame, counts: Collapsed, *, alone: bool
+) -> tuple[DataFrame, Collapsed]:
+    """Return collapsed rows of a mode that keeps deleted ones; `alone` if the target has none.
+
+    A row that was deleted before the segment's base is none of those that are removed since.
+    """
+    if segment.mode.deletes == "ignore":
+        rows, counts = rows.where(f"NOT {DELETED}"), replace(counts, deletes=0)
+    elif segment.base is not None:
+        rows = rows.where(f"NOT ({DELETED} AND {BASED})")
+    if alone:
+        if segment.groups:
+            # What is not known of a deleted row nobody has.
+            rows = rows.where(f"NOT ({DELETED} AND {LACKS} IS NOT NULL)")
+        rows = rows.withColumn(DELETED, F.expr("false"))
+        counts = replace(counts, upserts=counts.keys, deletes=0)
+    return rows.drop(BASED), counts
 
 
 def _key_numbers(segment: Segment) -> list[int]:
@@ -208,6 +245,8 @@ def _find_key_column(segment: Segment, state: TargetState | None) -> KeyColumn |
 def _check_count(segment: Segment, counts: Collapsed) -> None:
     """Compare the rows that were read with what the manifests promise."""
     promised = segment.rows + len(segment.removals)
+    if segment.mode.deletes == "ignore" and not segment.groups:
+        promised -= sum(segment.changes.get(type_, 0) for type_ in ENDS)
     # Of a manifest that starts before the segment does, some rows do not count.
     if counts.changes > promised if segment.start else counts.changes != promised:
         raise damaged(
@@ -217,14 +256,16 @@ def _check_count(segment: Segment, counts: Collapsed) -> None:
         )
 
 
-def collapse(changes: DataFrame, *, width: int, key: Sequence[int]) -> DataFrame:
+def collapse(
+    changes: DataFrame, *, width: int, key: Sequence[int], based: bool = False
+) -> DataFrame:
     """Return one row per key: the columns as the last change left them, `DELETED` and `CHANGES`.
 
     Rows that are partitioned by the key stay so, as the join of the MERGE wants them. The changes
-    have the columns `c0` to `c{width - 1}`, `CHANGE` and `ORDER`.
+    have the columns `c0` to `c{width - 1}`, `CHANGE` and `ORDER`, and `BASED` if they are `based`.
     """
     # As text: each function of PySpark takes several calls to the JVM.
-    columns = ", ".join(map(source_column, range(width)))
+    columns = ", ".join([*map(source_column, range(width)), *([BASED] * based)])
     last = f"max_by(struct({columns}, {IS_END} AS {DELETED}), {ORDER}) AS last"
     keys = [F.expr(f"{source_column(index)} AS k{index}") for index in key]
     grouped = changes.groupBy(*keys).agg(F.expr(last), F.expr(f"count(1) AS {CHANGES}"))
@@ -235,7 +276,7 @@ def collapse(changes: DataFrame, *, width: int, key: Sequence[int]) -> DataFrame
         f"k{index} AS {source_column(index)}" if index in alike else f"last.{source_column(index)}"
         for index in range(width)
     )
-    return grouped.selectExpr(*kept, f"last.{DELETED}", CHANGES)
+    return grouped.selectExpr(*kept, f"last.{DELETED}", CHANGES, *([f"last.{BASED}"] * based))
 
 
 def partition_by_key(changes: DataFrame, key: Sequence[int]) -> DataFrame:
@@ -303,11 +344,11 @@ def find_last(
     return kept, collapsed
 
 
-def keep_last(changes: DataFrame, bits: DataFrame, *, width: int) -> DataFrame:
+def keep_last(changes: DataFrame, bits: DataFrame, *, width: int, based: bool = False) -> DataFrame:
     """Return the changes that `find_last` has set the bits of: their columns, and `DELETED`."""
     is_of_word = F.expr("shiftright(number, 6) = word")
     is_last = "shiftright(bits, CAST(number % 64 AS int)) % 2 != 0"
-    columns = map(source_column, range(width))
+    columns = [*map(source_column, range(width)), *([BASED] * based)]
     last = changes.join(F.broadcast(bits), is_of_word).where(is_last)
     return last.selectExpr(*columns, f"{IS_END} AS {DELETED}")
 

@@ -110,6 +110,8 @@ _ARGUMENTS: dict[str, dict[str, Any]] = {
         "on_foreign_write: what to do once others changed rows of a lake table: warn, stale or "
         "ignore; default: warn; on_nul: what to do about NUL characters, which texts of "
         "PostgreSQL do not hold: fail, strip or replace; default: fail; "
+        "deletes: hard, soft or ignore; default: hard; metadata: true for columns that say when, "
+        "where and how a row last changed; prefix: of the names of columns that these add; "
         "cluster_by (delta), partition_by, sort_by (iceberg): columns that a new table is laid out "
         "by; properties: of the lake table; "
         "exclude_columns, hash_columns: those that capture leaves out or hashes: a table in which "

@@ -26,6 +26,7 @@ from airflow_provider_binlog.spark.plan.table_log import (
 )
 from airflow_provider_binlog.spark.reload.plan import Reload
 from airflow_provider_binlog.spark.target.layout import Layout, Note
+from airflow_provider_binlog.spark.target.modes import choose_mode
 from airflow_provider_binlog.spark.target.state import (
     NOTHING,
     UNSEEN,
@@ -139,6 +140,8 @@ class LakeTable(TableReport):
         is_settled: Whether the lake table has all of that afterwards.
         is_foreign: Whether someone else made the lake table, which is to be adopted.
         stale_write: The hold for `foreign_write`, if the table's options ask for that.
+        has_other_mode: Whether its rows are in another mode than its options choose. The lake table
+            does not say so: the options may be set back.
         unloaded: Why the table's newest snapshot is not loaded; empty if there is no newer one.
         processed_snapshot: Id of a snapshot that need not be looked at again.
     """
@@ -154,6 +157,7 @@ class LakeTable(TableReport):
     is_settled: bool = True
     is_foreign: bool = False
     stale_write: Hold | None = None
+    has_other_mode: bool = False
     reload: Reload | None = None
     unloaded: str = ""
     processed_snapshot: str | None = None
@@ -187,6 +191,14 @@ class LakeTable(TableReport):
     def parts(self) -> tuple[Part, ...]:
         """The parts to be read."""
         return () if self.segment is None else self.segment.parts
+
+    @property
+    def has_more(self) -> bool:
+        """Whether the plan that was just committed leaves a part of the range to another one."""
+        plan = self.plan
+        if plan is None or plan.segment is None or self.reload is not None:
+            return False
+        return plan.more and self.is_merged and self.applied_after == plan.segment.mark
 
     def fail(self, error: Exception) -> None:
         """Report an error."""
@@ -235,7 +247,8 @@ class LakeTable(TableReport):
             self.applied,
             self.first_needed,
             pending=True,
-            hold=self.hold,
+            # The options may be others next time, also if nothing else is new.
+            hold=None if self.has_other_mode else self.hold,
             loaded=self.loaded,
             foreign_write=self.foreign_write,
         )
@@ -277,6 +290,35 @@ def find_foreign_write(table: LakeTable, known: TableProgress | None, what_to_do
     table.foreign_write = contents.foreign_write or noted
     if what_to_do == "stale" and table.foreign_write is not None:
         table.stale_write = Hold("stale", str(table.foreign_write))
+
+
+def check_mode(table: LakeTable, staged: StagedLog) -> None:
+    """Hold a table whose rows are in another mode than its options choose.
+
+    A reload replaces them, unless there are rows among them that only the lake table has.
+
+    Raises:
+        ConfigurationError: The options choose no mode for such a table.
+    """
+    state = table.state
+    if state is None or state.is_empty or (table.is_foreign and not state.mode.keeps_removed):
+        return
+    wanted = choose_mode(table.options, keyed=not state.mode.is_changelog)
+    if state.mode.has_rows_of(wanted):
+        return
+    reason = f"its options say {wanted}, and the lake table was made with {state.mode}"
+    if state.mode.keeps_removed:
+        table.reload = None
+        reason += (
+            ", so that it has rows which the source does not have any more: set that back; or drop "
+            "the lake table, and load it from a snapshot"
+        )
+    elif table.reload is not None:
+        return
+    else:
+        reason += ": reload it, which replaces its rows, or set that back"
+    table.hold, table.has_other_mode = Hold("stale", reason), True
+    table.first_needed = staged.first_needed(table.name, table.applied)
 
 
 def cover(table: LakeTable, staged: StagedLog, *, initial_load: str) -> None:
@@ -334,6 +376,9 @@ def _effective(hold: Hold | None) -> Hold | None:
 def _find_restart(table: LakeTable, staged: StagedLog, known: TableProgress | None) -> int | None:
     """Return the manifest from which on a held table is merged again; None if from none."""
     restart = staged.newest.find_restart(table.name)
+    if table.state is not None and table.state.mode.keeps_removed:
+        # What was removed there is not known.
+        restart = None
     if restart is not None and staged.newest.is_quarantined(table.name, since=restart):
         restart = None
     if restart is None and known is not None and known.pending and known.hold is None:

@@ -7,6 +7,7 @@ named, and the progress is saved.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
@@ -33,6 +34,7 @@ from airflow_provider_binlog.spark.merge.lake_table import (
     TO_ADOPT,
     LakeTable,
     StagedLog,
+    check_mode,
     check_named,
     cover,
     find_foreign_write,
@@ -252,10 +254,16 @@ def _merge_tables(run: MergeRun) -> tuple[list[LakeTable], RunningMerge | None]:
 
         def merge(table: LakeTable) -> None:
             _merge(run, prepare, table)
+            while _plan_rest(run, log, table):
+                _merge(run, partial(_prepare, run, log, None, note), table)
             run.finished(table, next(done), total)
 
         if isinstance(run.lake.target, TransactionalTarget):
-            _merge_together(run, run.lake.target, prepare, work)
+            rest = work
+            while rest:
+                _merge_together(run, run.lake.target, prepare, rest)
+                rest = [table for table in rest if _plan_rest(run, log, table)]
+                prepare = partial(_prepare, run, log, None, note)
             for table in work:
                 run.finished(table, next(done), total)
         else:
@@ -347,6 +355,8 @@ def _cover(run: MergeRun, table: LakeTable) -> None:
 def _find_reload(run: MergeRun, table: LakeTable) -> None:
     try:
         find_reload(table, run.staged, run.start.snapshots)
+        if table.is_active:
+            check_mode(table, run.staged)
     except Exception as error:  # noqa: BLE001  It is reported, and fails the job at its end.
         table.fail(error)
 
@@ -385,6 +395,8 @@ def _note_held(run: MergeRun, table: LakeTable) -> None:
     state, hold = table.state, table.hold
     if hold is None or state is None or state.unknown is not None or table.is_foreign:
         return
+    if table.has_other_mode:
+        return
     wanted = hold_property(hold, table.applied, table.loaded)
     if state.properties.get(PROPERTY) == wanted[PROPERTY]:
         return
@@ -408,13 +420,17 @@ def _hold_stale(run: MergeRun, table: LakeTable, hold: Hold) -> None:
 def _prepare(
     run: MergeRun,
     log: TableLog,
-    sizes: Mapping[str, int | None],
+    sizes: Mapping[str, int | None] | None,
     note: RunningMerge,
     table: LakeTable,
 ) -> TableChange[Any] | None:
-    """Return what is to be committed of a table, whose parts are as they were staged."""
+    """Return what is to be committed of a table, whose parts are as they were staged.
+
+    The `sizes` of the parts are read, unless they are given.
+    """
     note.check()
-    check_sizes(run.files, table.parts, sizes)
+    known = read_sizes(run.files, table.parts) if sizes is None else sizes
+    check_sizes(run.files, table.parts, known)
     if run.options.verify_parts:
         run.lake.rows.check_digests(table.parts)
     return make_change(run.lake, table, log, source=run.options.source)
@@ -475,6 +491,23 @@ def _reporting(run: MergeRun, table: LakeTable) -> Iterator[None]:
     except Exception as error:  # noqa: BLE001  It is reported, and fails the job at its end.
         table.fail(error)
     table.seconds = round(table.seconds + time.monotonic() - begun, 3)
+
+
+def _plan_rest(run: MergeRun, log: TableLog, table: LakeTable) -> bool:
+    """Plan what the last commit of a table left of the range; return whether there is anything."""
+    if not table.has_more:
+        return False
+    with _reporting(run, table):
+        changes, size = table.changes, table.bytes
+        table.state = run.lake.target.read_state(table.target)
+        table.first_needed = table.applied.sequence + 1
+        _plan(table, log)
+        _note_held(run, table)
+        if table.is_active and table.segment is not None:
+            table.changes = dict(Counter(changes) + Counter(table.changes))
+            table.bytes += size
+            return True
+    return False
 
 
 def _advance(run: MergeRun, tables: Iterable[LakeTable]) -> Progress:

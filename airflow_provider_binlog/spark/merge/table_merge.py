@@ -6,15 +6,19 @@ The lake table of the old name has the rows. They are copied, with the applied m
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from airflow_provider_binlog.errors import TargetConflictError
 from airflow_provider_binlog.schema import RenameTable, TableName
 from airflow_provider_binlog.spark.merge.progress import TableProgress
 from airflow_provider_binlog.spark.plan.evolution import Evolution
+from airflow_provider_binlog.spark.plan.fold import Base
 from airflow_provider_binlog.spark.plan.lifecycle import identify
 from airflow_provider_binlog.spark.plan.segment import Segment
 from airflow_provider_binlog.spark.plan.table_log import Stop, TableLog
+from airflow_provider_binlog.spark.staged.types import Value
+from airflow_provider_binlog.spark.target.modes import DELETED_AT, TableMode
 from airflow_provider_binlog.spark.target.properties import Owner
 from airflow_provider_binlog.spark.target.protocol import (
     AppendedRows,
@@ -83,6 +87,7 @@ def make_change(
         columns=segment.target_columns,
         key=segment.key,
         evolution=segment.evolution,
+        mode=segment.mode,
         rows=changes,
         follows=plan.table,
         lacks=CHANGES_ONLY if lacks and snapshot is None and not segment.starts_empty else "",
@@ -120,7 +125,12 @@ def note_commit(table: LakeTable, change: TableChange[Any], commit: Commit | Non
         return None
     table.is_merged, table.applied_after = True, segment.mark
     table.foreign_write = change.foreign_write
-    table.rows, table.version = commit.rows, commit.version
+    counts = [(kind, table.rows.get(kind, 0), count) for kind, count in commit.rows.items()]
+    table.rows = {
+        kind: None if before is None or count is None else before + count
+        for kind, before, count in counts
+    }
+    table.version = commit.version
     table.missing_rows = _count_missing(segment, change.before, commit)
     if change.snapshot is not None:
         table.snapshot = table.processed_snapshot = change.snapshot
@@ -128,12 +138,29 @@ def note_commit(table: LakeTable, change: TableChange[Any], commit: Commit | Non
 
 
 def _row_changes(segment: Segment, state: TargetState | None, rows: Rows) -> RowChanges[Rows]:
-    discards = segment.starts_empty and not segment.is_changelog
-    if state is None or segment.reloads or discards:
+    if segment.replaces_rows(state):
         return WholeRows(rows)
     if segment.is_changelog:
         return AppendedRows(rows, segment.target_key)
-    return KeyedRows(rows, segment.key, segment.null_safe, segment.groups)
+    marks, rest = segment.mode.deleted_at, None
+    if segment.base is not None and marks is not None:
+        rest = find_marks(segment.mode, segment.base)
+    return KeyedRows(rows, segment.key, segment.null_safe, segment.groups, marks, rest)
+
+
+def find_marks(mode: TableMode, base: Base) -> dict[str, Value]:
+    """Return what removed rows that no change names hold in the columns of a mode."""
+    at = datetime.fromtimestamp(0, UTC) + timedelta(microseconds=base.at)
+    text = at.strftime("%Y-%m-%d %H:%M:%S.%f")
+    held = {
+        DELETED_AT: text,
+        "change_type": base.change,
+        "commit_ts": text,
+        "gtid": None,
+        "file": base.file,
+        "pos": base.offset,
+    }
+    return {name: held[kind] for kind, name in mode.names.items()}
 
 
 def _count_missing(segment: Segment, state: TargetState | None, commit: Commit) -> int | None:
@@ -143,6 +170,8 @@ def _count_missing(segment: Segment, state: TargetState | None, commit: Commit) 
     delete has nothing to remove.
     """
     if segment.is_changelog or segment.reloads or segment.start is not None:
+        return None
+    if segment.mode.keeps_removed:
         return None
     deleted = 0 if state is None or segment.starts_empty else commit.deleted
     if commit.inserted is None or deleted is None:
@@ -209,7 +238,7 @@ def find_old_table(
         if old.lost or old.hold is not None:
             continue
         if (
-            old.key
+            not old.mode.is_changelog
             and old.table == log.find_id(name)
             and (not state or state.columns == old.columns)
         ):
@@ -241,6 +270,7 @@ def copy_rows(
         stop="",
         columns=state.columns,
         key=state.key,
+        mode=state.mode,
         evolution=Evolution(columns={name: name for name in state.columns}, fields=state.fields),
         rows=WholeRows(lake.rows.copy(old, state.columns, size=state.bytes)),
         follows=state.table,

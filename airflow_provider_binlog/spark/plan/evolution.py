@@ -15,6 +15,7 @@ from airflow_provider_binlog.spark.staged.types import (
     is_zero_date,
     widens,
 )
+from airflow_provider_binlog.spark.target.modes import DELETED_AT, TableMode
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,7 @@ def evolve_by_id(
     unfilled: Iterable[int],
     empty: bool,
     context: Mapping[str, str],
+    removed: bool = False,
 ) -> Evolution:
     """Compare the columns of a lake table with those `wanted`, whose Spark types may be its own.
 
@@ -58,11 +60,12 @@ def evolve_by_id(
     for that one.
 
     Of the fields `unfilled` it has the columns, but not yet their values in rows from before, if it
-    is not `empty`.
+    is not `empty`. If all of its rows are `removed` ones, which it keeps, they lose columns that
+    the table does not have, and have those values in new ones that are known.
     """
-    held = match_columns(wanted, columns, fields)
+    held = dict(fields) if removed else match_columns(wanted, columns, fields)
     rest = [name for name in columns if name not in held.values()]
-    if rest and not empty:
+    if rest and not (empty or removed):
         raise MergeError(
             "the lake table has columns that the table does not have: drop them there, or rename "
             "them as at the source",
@@ -85,12 +88,53 @@ def evolve_by_id(
             made.columns[column.name] = name
             if name != column.name:
                 made.renamed[name] = column.name
+            if removed and common_type(columns[name], type_) is None:
+                raise _kept_type(column.name, columns[name], type_, context)
             _widen(made, column.name, columns[name], type_, context)
         if not empty and (name is None or column.id in unfilled):
-            value = initial_value(column, context)
+            is_known = not removed or is_known_initial(column)
+            value = initial_value(column, context) if is_known else None
             if value is not None:
                 made.filled[column.name] = value
     return replace(made, dropped=tuple(dropped))
+
+
+def evolve_own(
+    evolution: Evolution,
+    columns: Collection[str],
+    before: TableMode,
+    after: TableMode,
+    context: Mapping[str, str],
+) -> Evolution:
+    """Return an evolution that also changes the columns which a mode adds to those of the table.
+
+    A merge that was killed may have changed some of them.
+
+    Raises:
+        MergeError: Somebody dropped one that says which rows are there.
+    """
+    dropped, renamed = list(evolution.dropped), dict(evolution.renamed)
+    added, kept = dict(evolution.added), dict(evolution.columns)
+    for held, name in after.names.items():
+        old = before.names.get(held, name)
+        old = old if old in columns else name
+        if old in columns:
+            kept[name] = old
+            if old != name:
+                renamed[old] = name
+        elif held in before.names and held == DELETED_AT:
+            raise MergeError(
+                "the lake table lost a column that says which of its rows are there: drop the "
+                "lake table, and load it from a snapshot",
+                **context,
+                column=before.names[held],
+            )
+        else:
+            added[name] = after.columns[name]
+    for held, name in before.names.items():
+        if held not in after.names and name in columns:
+            dropped.append(name)
+    return replace(evolution, dropped=tuple(dropped), renamed=renamed, added=added, columns=kept)
 
 
 def names_by_id(fields: Iterable[Field]) -> dict[int, str]:
@@ -143,6 +187,12 @@ def evolve_by_name(
     return replace(made, dropped=dropped)
 
 
+def is_known_initial(wanted: Field) -> bool:
+    """Whether it is known what rows from before a field hold in it."""
+    initial = wanted.initial_default
+    return isinstance(initial, Default) and not is_zero_date(wanted, initial)
+
+
 def initial_value(wanted: Field, context: Mapping[str, str]) -> Value:
     """Return what rows from before a field hold in it.
 
@@ -152,7 +202,7 @@ def initial_value(wanted: Field, context: Mapping[str, str]) -> Value:
     initial = wanted.initial_default
     if initial == NULL:
         return None
-    if not isinstance(initial, Default) or is_zero_date(wanted, initial):
+    if not isinstance(initial, Default) or not is_known_initial(wanted):
         reason = initial.reason if isinstance(initial, UnknownDefault) else "no value of the lake"
         raise MergeError(
             "a new column has a value in rows that were there before it, and the log does not say "
@@ -177,6 +227,17 @@ def _widen(
         raise other_type(name, current, type_, context)
     if both != current:
         made.widened[name] = both
+
+
+def _kept_type(name: str, before: str, now: str, context: Mapping[str, str]) -> MergeError:
+    return MergeError(
+        "a column has a type now that does not hold the values of removed rows, which the lake "
+        "table keeps: drop the column of the lake table, or the lake table, and reload the table",
+        **context,
+        column=name,
+        before=before,
+        now=now,
+    )
 
 
 def other_type(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from airflow_provider_binlog.names import fold_name
 from airflow_provider_binlog.schema import (
+    AddField,
     CreateTable,
     DropField,
     DropTable,
@@ -23,11 +24,39 @@ from airflow_provider_binlog.spark.plan.lifecycle import Lifecycle
 from airflow_provider_binlog.spark.plan.table_log import LogAction, Point, Span, Stop, TableLog
 from airflow_provider_binlog.spark.staged.parts import StagedPart
 from airflow_provider_binlog.spark.staged.types import common_type, expected_arrow_type, spark_type
+from airflow_provider_binlog.spark.target.modes import CURRENT, TableMode
 from airflow_provider_binlog.spark.target.state import NOTHING, Mark, TargetState
 from airflow_provider_binlog.table_options import TableOptions
 
 _DISCARDING = (CreateTable, TruncateTable)
 _REMOVING = (TruncateTable, DropTable, RenameTable)
+
+
+@dataclass(frozen=True)
+class StartWithin:
+    """Rows of events before these coordinates, in one manifest, do not count."""
+
+    sequence: int
+    file_number: int
+    offset: int
+
+
+@dataclass(frozen=True)
+class Base:
+    """A moment at which a table has the rows that are known, and no others.
+
+    Attributes:
+        until: Rows of the log before this say which rows it has then.
+        at: The moment, microseconds since 1970 in UTC.
+        change: What made it so: `truncate`, `drop`, `create`, `rename`, `snapshot`.
+        file, offset: Where that is in the log.
+    """
+
+    until: Point | StartWithin
+    at: int
+    change: str
+    file: str
+    offset: int
 
 
 @dataclass(frozen=True)
@@ -37,8 +66,10 @@ class TableRange:
     Attributes:
         state: The lake table; None if there is none.
         options: Those of the table.
-        keyed: Whether rows are merged by a key: the lake table is no changelog.
+        mode: What the lake table is to keep of the table.
         reloads: Whether all that the lake table contains is replaced.
+        base: When the lake table's rows were removed, if the range begins with that.
+        end: Where another commit of the range begins; None if it is one commit.
     """
 
     name: TableName
@@ -46,8 +77,31 @@ class TableRange:
     state: TargetState | None
     options: TableOptions
     lifecycle: Lifecycle
-    keyed: bool = True
+    mode: TableMode = CURRENT
     reloads: bool = False
+    base: Base | None = None
+    end: Stop | None = None
+
+    @property
+    def keyed(self) -> bool:
+        """Whether the rows of one table are followed: the lake table is no changelog of a name."""
+        return not self.mode.is_changelog
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """Name and type of the lake table's columns that are those of the source's table."""
+        if self.state is None:
+            return {}
+        own = self.state.mode.columns.keys() | self.mode.columns.keys()
+        return {name: type_ for name, type_ in self.state.columns.items() if name not in own}
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether the lake table has rows that stay, whatever was removed at the source."""
+        state = self.state
+        if state is None or state.is_empty or not self.mode.keeps_removed:
+            return False
+        return state.mode.has_rows_of(self.mode)
 
     @property
     def chosen_key(self) -> tuple[str, ...] | None:
@@ -90,7 +144,7 @@ class TableRange:
         if state is None or self.has_other_rows:
             return {}
         ids = {name: id_ for id_, name in state.fields.items()}
-        return {ids.get(name, -n): name for n, name in enumerate(state.columns, 1)}
+        return {ids.get(name, -n): name for n, name in enumerate(self.columns, 1)}
 
     @property
     def held_key(self) -> tuple[int, ...]:
@@ -144,6 +198,11 @@ class Fold:
         return replace(fold, key=key)
 
     @property
+    def has_rest(self) -> bool:
+        """Whether another commit brings what comes after it."""
+        return self.stop is not None and self.stop is self.tables.end
+
+    @property
     def context(self) -> dict[str, str]:
         """Context of messages: the table, and where its columns were last changed."""
         other = (*_REMOVING, CreateTable)
@@ -163,7 +222,8 @@ def read_rows_of(tables: TableRange, stop: Stop | None) -> Fold:
     if table is None:
         return Fold(tables, stop)
     steps = _before(log.steps(table, since=tables.since), stop)
-    discarding = [n for n, step in enumerate(steps) if isinstance(step.action, _DISCARDING)]
+    kinds = (*_DISCARDING, DropTable) if tables.mode.keeps_removed else _DISCARDING
+    discarding = [n for n, step in enumerate(steps) if isinstance(step.action, kinds)]
     start = log.point(tables.since)
     if discarding:
         start = steps[discarding[-1]].point
@@ -215,10 +275,14 @@ def _with_newest_columns(fold: Fold) -> Fold:
     current = _current_schema(fold)
     schemas = [] if current is None else [current]
     shown = [(part.first, part.schema) for part in fold.staged[-1:]]
+    if tables.end is not None and not (schemas or shown) and held:
+        # What the log says next is of columns after the stop.
+        schemas = [(log.point(tables.since), _lake_schema(tables))]
     if fold.stop is not None and (schemas or shown):
         # No manifest says which schema the table has here: actions lead on from the last known one.
         point, schema = max([*schemas, *shown], key=lambda pair: pair[0])
-        schemas = [(point, _follow(point, schema, fold.steps))]
+        added = {} if tables.end is None else _find_fields(log, str(tables.lifecycle.table))
+        schemas = [(point, _follow(point, schema, fold.steps, added))]
     for _, schema in (*schemas, *shown):
         typed = tuple(
             column if column.arrow_type or column.id in held else _with_expected_type(column, log)
@@ -257,8 +321,7 @@ def _current_schema(fold: Fold) -> tuple[Point, Schema] | None:
     table, first = str(tables.lifecycle.table), tables.lifecycle.first
     steps = _before(log.steps(table, since=Mark(first - 1)), stop)
     dropped = {step.action.field for step in steps if isinstance(step.action, DropField)}
-    named = tuple(Field(id_, name, None, None, nullable=True) for id_, name in tables.held.items())
-    newest, whole = None, Schema(0, named, tables.held_key)
+    newest, whole = None, _lake_schema(tables)
     for manifest, entry in log.entries(table, since=first):
         if entry.current is None or (stop is not None and manifest.sequence >= stop.point[0]):
             continue
@@ -269,6 +332,12 @@ def _current_schema(fold: Fold) -> tuple[Point, Schema] | None:
             whole = schema
         newest = (manifest.sequence + 1, 0), schema
     return newest
+
+
+def _lake_schema(tables: TableRange) -> Schema:
+    """Return what is known of the columns from the lake table."""
+    named = tuple(Field(id_, name, None, None, nullable=True) for id_, name in tables.held.items())
+    return Schema(0, named, tables.held_key)
 
 
 def _complete(named: Schema, before: Schema, dropped: Container[int]) -> Schema:
@@ -283,8 +352,21 @@ def _complete(named: Schema, before: Schema, dropped: Container[int]) -> Schema:
     return replace(named, fields=tuple(fields.values()), key=named.key or key)
 
 
-def _follow(point: Point, schema: Schema, steps: Iterable[LogAction]) -> Schema:
-    """Return a schema without what was dropped after a point, and with new names."""
+def _find_fields(log: TableLog, table: TableId) -> dict[int, Field]:
+    """Return the fields that a table has or had, as the log last says."""
+    entries = log.entries(table, since=log.first)
+    return {
+        field.id: field for _, entry in entries for each in entry.schemas for field in each.fields
+    }
+
+
+def _follow(
+    point: Point, schema: Schema, steps: Iterable[LogAction], added: Mapping[int, Field]
+) -> Schema:
+    """Return a schema without what was dropped after a point, and with new names.
+
+    Also with those of the fields `added` that were added.
+    """
     fields = {field.id: field for field in schema.fields}
     for step in steps:
         action = step.action
@@ -294,6 +376,8 @@ def _follow(point: Point, schema: Schema, steps: Iterable[LogAction]) -> Schema:
             fields.pop(action.field, None)
         elif isinstance(action, RenameField) and action.field in fields:
             fields[action.field] = replace(fields[action.field], name=action.new)
+        elif isinstance(action, AddField) and action.field in added:
+            fields[action.field] = replace(added[action.field], name=action.name)
     return replace(schema, fields=tuple(fields.values()))
 
 

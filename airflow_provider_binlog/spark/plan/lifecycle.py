@@ -7,7 +7,7 @@ from a snapshot is the one that its name stood for at the applied mark.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
@@ -55,7 +55,7 @@ class Lifecycle:
 
 def _has_rows(state: TargetState | None) -> bool:
     """Whether a lake table has rows of a table: a changelog is that of a name."""
-    return state is not None and state.applied != NOTHING and bool(state.key)
+    return state is not None and state.applied != NOTHING and not state.mode.is_changelog
 
 
 def _followed(state: TargetState | None) -> TableId | None:
@@ -225,12 +225,16 @@ def find_field_ids(log: TableLog, table: TableId, *, since: Mark) -> dict[str, i
             steps = [step for step in every if step.point[0] <= manifest.sequence]
             if not entry.is_partial:
                 break
-    for _, together in groupby(reversed(steps), lambda step: step.mark):
-        actions = [step.action for step in together]
-        if any(isinstance(action, CreateTable) for action in actions):
-            return {}
-        _reverse(ids, actions)
+    if any(isinstance(step.action, CreateTable) for step in steps):
+        return {}
+    reverse_fields(ids, steps)
     return ids
+
+
+def reverse_fields(ids: dict[str, int], steps: Sequence[LogAction]) -> None:
+    """Take back what actions did to the field ids of columns by their names."""
+    for _, together in groupby(reversed(steps), lambda step: step.mark):
+        _reverse(ids, [step.action for step in together])
 
 
 def _reverse(ids: dict[str, int], actions: list[Action]) -> None:
@@ -269,7 +273,7 @@ def _identify_columns(state: TargetState, log: TableLog) -> TargetState:
     """Return a lake table with the ids of the columns that no statement had named so far."""
     claimed = {column for column, _ in state.claims.values()}
     rest = {name: id_ for name, id_ in state.column_ids.items() if id_ not in claimed}
-    if state.table is None or not rest or not state.key:
+    if state.table is None or not rest or state.mode.is_changelog:
         return state
     ids = find_field_ids(log, state.table, since=state.applied)
     new = {name: id_ for name, id_ in ids.items() if id_ not in state.claims}

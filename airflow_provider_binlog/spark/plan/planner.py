@@ -17,9 +17,11 @@ from airflow_provider_binlog.spark.plan.lifecycle import (
     find_lifecycle,
     identify,
 )
+from airflow_provider_binlog.spark.plan.removals import find_piece
 from airflow_provider_binlog.spark.plan.segment import Segment, find_evolution, make_segment
 from airflow_provider_binlog.spark.plan.stops import StopSearch
-from airflow_provider_binlog.spark.plan.table_log import Stop, TableLog
+from airflow_provider_binlog.spark.plan.table_log import LogAction, Stop, TableLog
+from airflow_provider_binlog.spark.target.modes import choose_mode
 from airflow_provider_binlog.spark.target.state import FIELDS, TargetState
 from airflow_provider_binlog.table_options import TableOptions
 
@@ -69,11 +71,19 @@ def plan_table(
     if lifecycle is None:
         return None
     tables = TableRange(name, log, state, options, lifecycle)
-    if not _is_keyed(tables, first):
+    mode = choose_mode(options, keyed=_is_keyed(tables, first))
+    if mode.is_changelog:
         lifecycle = find_changelog_lifecycle(name, log, first)
         if lifecycle is None:
             return None
-        tables = replace(tables, lifecycle=lifecycle, keyed=False)
+        tables = replace(tables, lifecycle=lifecycle)
+    elif mode.keeps_removed:
+        base, rest = find_piece(tables, first=first)
+        if rest is not None:
+            tables = end_before(tables, rest)
+            lifecycle = find_lifecycle(name, tables.log, first, state) or lifecycle
+        tables = replace(tables, lifecycle=lifecycle, base=base)
+    tables = replace(tables, mode=mode)
     if lifecycle.table is None and state is None:
         return TablePlan(None, stop=lifecycle.stop, ended=lifecycle.ended)
     try:
@@ -91,7 +101,7 @@ def plan_table(
 def _is_keyed(tables: TableRange, first: int) -> bool:
     """Whether rows are merged by a key: as the lake table says, or else as the log does."""
     if tables.state is not None:
-        return bool(tables.state.key)
+        return not tables.state.mode.is_changelog
     if tables.chosen_key is not None:
         return True
     log, staged = tables.log, read_rows_of(tables, None).staged
@@ -104,13 +114,23 @@ def _is_keyed(tables: TableRange, first: int) -> bool:
     return True
 
 
+def end_before(tables: TableRange, step: LogAction) -> TableRange:
+    """Return the part of a range before an action, with which another commit begins."""
+    return replace(tables, log=tables.log.before(step), end=Stop.at_step(step, ""))
+
+
 def plan_next(tables: TableRange) -> TablePlan:
     """Plan a commit: what is before the first action that the lake table cannot follow."""
     lifecycle = tables.lifecycle
-    fold = Fold.of(tables, lifecycle.stop)
+    fold = Fold.of(tables, lifecycle.stop or tables.end)
     while stop := StopSearch(fold).find_first() or _find_barred(fold):
         fold = Fold.of(tables, stop)
-    plan = TablePlan(lifecycle.table, stop=fold.stop, ended=lifecycle.ended)
+    plan = TablePlan(
+        lifecycle.table,
+        stop=None if fold.has_rest else fold.stop,
+        ended=lifecycle.ended,
+        more=fold.has_rest,
+    )
     if plan.stop is not None and plan.stop.mark <= tables.applied:
         return plan
     _check_chosen_key(fold)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from airflow_provider_binlog.changes import ROW, ChangeType
@@ -14,15 +14,15 @@ from airflow_provider_binlog.spark.plan.evolution import (
     Evolution,
     evolve_by_id,
     evolve_by_name,
+    evolve_own,
     initial_value,
     names_by_id,
     other_type,
 )
-from airflow_provider_binlog.spark.plan.fold import Fold
+from airflow_provider_binlog.spark.plan.fold import Base, Fold, StartWithin
+from airflow_provider_binlog.spark.plan.lifecycle import reverse_fields
 from airflow_provider_binlog.spark.plan.table_log import LogAction
 from airflow_provider_binlog.spark.staged.parts import (
-    CHANGELOG_COLUMNS,
-    SEQUENCE,
     SchemaRows,
     StagedPart,
     group_parts,
@@ -30,16 +30,8 @@ from airflow_provider_binlog.spark.staged.parts import (
     read_rows,
 )
 from airflow_provider_binlog.spark.staged.types import Value, common_type
+from airflow_provider_binlog.spark.target.modes import SEQUENCE, TableMode, refuse_name
 from airflow_provider_binlog.spark.target.state import Mark, TargetState
-
-
-@dataclass(frozen=True)
-class StartWithin:
-    """Rows of events before these coordinates, in one manifest, do not count."""
-
-    sequence: int
-    file_number: int
-    offset: int
 
 
 @dataclass(frozen=True)
@@ -54,11 +46,14 @@ class Segment:
         key: Names of the columns that identify a row; empty for a changelog.
         evolution: How the lake table has to change before; with no columns if it is to be created.
         null_safe: Whether a key column may be NULL in what is read.
-        starts_empty: Whether the rows that the lake has are removed.
+        mode: What the lake table keeps of the table.
+        starts_empty: Whether the rows that the lake has are removed at the source.
         removals: The actions that removed all rows of a changelog's table, or its name.
         reloads: Whether it replaces all rows that the lake has.
         start: Where its rows start in one manifest, if not with that.
         source_types: The types of columns at the source, by name, where they are known.
+        keeps_rows: Whether the lake table has rows that it keeps, also where all are removed.
+        base: The moment at which the rows that the lake has were removed, if any were.
     """
 
     table: str
@@ -69,12 +64,15 @@ class Segment:
     key: tuple[str, ...]
     reads: tuple[SchemaRows, ...]
     evolution: Evolution
+    mode: TableMode
     null_safe: bool = False
     starts_empty: bool = False
     removals: tuple[LogAction, ...] = ()
     reloads: bool = False
     start: StartWithin | None = None
     source_types: dict[str, str] = field(default_factory=dict)
+    keeps_rows: bool = False
+    base: Base | None = None
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -123,15 +121,20 @@ class Segment:
         """Whether the parts hold before-images of updates."""
         return ChangeType.UPDATE_PREIMAGE.value in self.changes
 
+    def replaces_rows(self, state: TargetState | None) -> bool:
+        """Whether the lake table has none of its rows afterwards; also if there is none yet."""
+        removed = self.reloads or (self.starts_empty and not self.is_changelog)
+        return state is None or (removed and not self.keeps_rows)
+
     @property
     def is_changelog(self) -> bool:
         """Whether changes are appended, for want of a key to merge by."""
-        return not self.key
+        return self.mode.is_changelog
 
     @property
     def target_columns(self) -> dict[str, str]:
         """Name and Spark type of the target's columns."""
-        return self.columns | (CHANGELOG_COLUMNS if self.is_changelog else {})
+        return self.columns | self.mode.columns
 
     @property
     def target_key(self) -> tuple[str, ...]:
@@ -150,13 +153,14 @@ def make_segment(fold: Fold) -> Segment | None:
     if key is None or (state is None and not fold.staged and not tables.reloads):
         return None
     evolution = find_evolution(fold, key)
-    ended = tables.lifecycle.ended and stop is None
+    ended = tables.lifecycle.ended and (stop is None or fold.has_rest)
     ends = ended and not (state is not None and state.ended)
     rekeys = state is not None and (tables.reloads or state.key != key)
     changes = evolution.changes_columns or rekeys
-    if not (fold.staged or fold.discards or fold.removals or ends or changes):
+    if not (fold.staged or fold.discards or fold.removals or ends or changes or fold.has_rest):
         return None
     columns = _columns(fold, evolution)
+    _check_names(fold, columns)
     groups = group_parts(fold.staged)
     reads = tuple(_read(fold, schema, parts, columns, key) for (_, schema), parts in groups.items())
     nullable = {
@@ -175,11 +179,22 @@ def make_segment(fold: Fold) -> Segment | None:
         key=key,
         reads=reads,
         evolution=evolution,
+        mode=tables.mode,
         null_safe=bool(nullable.intersection(key)),
         starts_empty=fold.discards and state is not None,
         removals=fold.removals,
         source_types=_source_types(fold, columns),
+        keeps_rows=tables.keeps_rows,
+        base=tables.base if fold.discards else None,
     )
+
+
+def _check_names(fold: Fold, columns: Iterable[str]) -> None:
+    """Refuse a column of the table that Spark takes for one which the mode adds."""
+    added = {name.lower() for name in fold.tables.mode.columns}
+    for name in columns:
+        if name.lower() in added:
+            raise refuse_name(fold.context["table"], name)
 
 
 def find_evolution(fold: Fold, key: tuple[str, ...]) -> Evolution:
@@ -193,22 +208,40 @@ def find_evolution(fold: Fold, key: tuple[str, ...]) -> Evolution:
     if state is None:
         return Evolution(fields=names_by_id(wanted or ()))
     if wanted is None:
-        names = [name for name in state.columns if key or name not in CHANGELOG_COLUMNS]
         fields = {} if tables.by_name else state.fields
-        return Evolution(columns={name: name for name in names}, fields=fields)
-    if not key:
-        columns = {n: t for n, t in state.columns.items() if n not in CHANGELOG_COLUMNS}
-        return evolve_by_name(wanted, columns=columns, empty=fold.discards, context=fold.context)
-    evolution = evolve_by_id(
-        wanted,
-        columns=state.columns,
-        fields={} if tables.by_name else state.fields,
-        unfilled=() if tables.by_name else state.unfilled,
-        empty=fold.discards or state.is_empty,
-        context=fold.context,
-    )
-    _check_lake_key(fold, state, evolution, key)
-    return evolution
+        evolution = Evolution(columns={name: name for name in tables.columns}, fields=fields)
+    elif not tables.keyed:
+        evolution = evolve_by_name(
+            wanted, columns=tables.columns, empty=fold.discards, context=fold.context
+        )
+    else:
+        removed = fold.discards and tables.keeps_rows
+        fields = {} if tables.by_name else state.fields
+        evolution = evolve_by_id(
+            wanted,
+            columns=tables.columns,
+            fields=_fields_at_base(fold) if removed and tables.by_name else fields,
+            unfilled=() if tables.by_name else state.unfilled,
+            empty=state.is_empty or (fold.discards and not removed),
+            removed=removed,
+            context=fold.context,
+        )
+        _check_lake_key(fold, state, evolution, key)
+    return evolve_own(evolution, state.columns, state.mode, tables.mode, fold.context)
+
+
+def _fields_at_base(fold: Fold) -> dict[int, str]:
+    """Return the lake table's columns that another table had, too, when it took its place."""
+    ids = {fold_name(field.name): field.id for field in fold.fields}
+    base = fold.tables.base
+    if base is not None:
+        until = base.until
+        later = [
+            step for step in fold.steps if isinstance(until, StartWithin) or step.point > until
+        ]
+        reverse_fields(ids, later)
+    columns = {fold_name(name): name for name in fold.tables.columns}
+    return {id_: columns[name] for name, id_ in ids.items() if name in columns}
 
 
 def _check_lake_key(
@@ -240,7 +273,9 @@ def _columns(fold: Fold, evolution: Evolution) -> dict[str, str]:
     if state is None:
         return {column.name: str(type_) for column, type_ in (fold.wanted or {}).items()}
     columns = {name: state.columns[old] for name, old in evolution.columns.items()}
-    return columns | evolution.widened | evolution.added
+    columns |= evolution.widened | evolution.added
+    own = fold.tables.mode.columns
+    return {name: type_ for name, type_ in columns.items() if name not in own}
 
 
 def _source_types(fold: Fold, columns: dict[str, str]) -> dict[str, str]:
@@ -265,7 +300,7 @@ def _read(
     context = fold.context
     table = context["table"]
     types = read_columns(table, schema)
-    if not key or fold.wanted is None:
+    if not fold.tables.keyed or fold.wanted is None:
         by_name = {fold_name(name): name for name in columns}
         names = {by_name[fold_name(name)]: name for name in types}
         return read_rows(table, schema, staged, names=names, key=(), initial={})

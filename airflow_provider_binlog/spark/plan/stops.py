@@ -34,11 +34,12 @@ class StopSearch:
         tables = fold.tables
         self.fold, self.log, self.state = fold, tables.log, tables.state
         self.chosen_key, self.keyed = tables.chosen_key, tables.keyed
+        self.keeps_rows = tables.keeps_rows
         # Names of the lake table's columns by field id; of those that count.
         self.columns = dict[int, str]()
         if self.state is not None:
             ids = {} if tables.by_name else self.state.fields
-            self.columns = match_columns(fold.fields, self.state.columns, ids)
+            self.columns = match_columns(fold.fields, tables.columns, ids)
 
     @property
     def in_lake(self) -> bool:
@@ -52,6 +53,7 @@ class StopSearch:
             self._kinds,
             self._keys,
             self._changed_keys,
+            self._kept_key,
             self._rewrites,
             self._defaults,
             self._types,
@@ -117,6 +119,23 @@ class StopSearch:
             elif is_other and key and has_rows and not self.chosen_key:
                 yield Stop.at_step(step, "the table's primary key changed")
 
+    def _kept_key(self) -> Iterator[Stop]:
+        """Removed rows that the lake table keeps are known by another key than the table has."""
+        fold, state = self.fold, self.state
+        if state is None or not (self.keeps_rows and fold.discards and fold.key):
+            return
+        names = {name: id_ for id_, name in self.columns.items()}
+        known = {column.id: column.name for column in fold.fields}
+        kept = {known.get(names.get(name, 0), name) for name in state.key}
+        if kept == {*fold.key}:
+            return
+        reason = (
+            f"the table's key is ({', '.join(fold.key)}), and the lake table keeps removed rows "
+            f"that are known by ({', '.join(state.key)}): drop the lake table, before the reload"
+        )
+        first = self.log.manifest(max(fold.tables.lifecycle.first, self.log.first))
+        yield Stop.at_manifest(first, reason, fold.tables.since)
+
     def _key_before(self, step: LogAction) -> tuple[int, ...]:
         """Return the fields of the key by which rows before an action are identified."""
         key = self.fold.tables.held_key
@@ -178,7 +197,7 @@ class StopSearch:
         """A column has a type now that no lake type has in common with the one from before."""
         for wanted in self.fold.wanted or ():
             name = self.columns.get(wanted.id)
-            counts = self.state is not None and self.in_lake and name is not None
+            counts = name is not None and (self.in_lake or self.keeps_rows)
             held = self.state.columns[name] if self.state and name and counts else None
             for part in self.fold.staged:
                 field = self._find(part, wanted)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
@@ -136,6 +136,12 @@ class TableLog:
         """Return the manifest of this number."""
         return self.manifests[sequence - self.first]
 
+    def before(self, step: LogAction) -> TableLog:
+        """Return the log before the statement of an action; no schema is said of its manifest."""
+        sequence = step.mark.sequence + 1
+        whole = [manifest for manifest in self.manifests if manifest.sequence < sequence]
+        return TableLog([*whole, _before(self.manifest(sequence), step.mark.statements)])
+
     def point(self, mark: Mark) -> Point:
         """Return where the rows and actions start that a lake table with this mark lacks."""
         sequence = mark.sequence + 1
@@ -245,6 +251,39 @@ class TableLog:
             name = entry.database, entry.table
             if name not in named:
                 self._holdings[name].append(Holding(entry.id, sequence, None))
+
+
+def _before(manifest: Manifest, number: int) -> Manifest:
+    """Return a manifest before its statement of a number, from 1."""
+    ended = manifest.statements[: number - 1]
+    later = [
+        statement for statement in manifest.statements[number - 1 :] if not _quarantines(statement)
+    ]
+    row, names = later[0].row, {entry.id: entry.name for entry in manifest.tables}
+    for action in (each for statement in reversed(later) for each in reversed(statement.actions)):
+        if isinstance(action, CreateTable):
+            names.pop(action.table, None)
+        elif isinstance(action, RenameTable | DropTable) and action.table in names:
+            names[action.table] = action.old if isinstance(action, RenameTable) else action.name
+    tables = tuple(
+        replace(
+            entry,
+            database=names[entry.id][0],
+            table=names[entry.id][1],
+            dropped=False,
+            current=None,
+            parts=tuple(part for part in entry.parts if part.first_row < row),
+        )
+        for entry in manifest.tables
+        if entry.id in names
+    )
+    # The rows of the whole manifest are missing.
+    quarantines = filter(_quarantines, manifest.statements[number - 1 :])
+    return replace(manifest, statements=(*ended, *quarantines), tables=tables)
+
+
+def _quarantines(statement: Statement) -> bool:
+    return any(isinstance(action, QuarantineTable) for action in statement.actions)
 
 
 def _names_of(action: Action) -> list[tuple[TableName, TableId | None]]:

@@ -28,14 +28,15 @@ from airflow_provider_binlog.schema import (
     TableId,
     TableName,
 )
-from airflow_provider_binlog.snapshot_manifest import SnapshotManifest
+from airflow_provider_binlog.snapshot_manifest import SnapshotManifest, planned_at
 from airflow_provider_binlog.spark.merge.progress import Progress
-from airflow_provider_binlog.spark.plan.fold import TableRange
+from airflow_provider_binlog.spark.plan.fold import Base, StartWithin, TableRange
 from airflow_provider_binlog.spark.plan.lifecycle import Lifecycle, find_field_ids, find_table
-from airflow_provider_binlog.spark.plan.planner import TablePlan, plan_next
-from airflow_provider_binlog.spark.plan.segment import StartWithin
-from airflow_provider_binlog.spark.plan.table_log import Stop, TableLog
+from airflow_provider_binlog.spark.plan.planner import TablePlan, end_before, plan_next
+from airflow_provider_binlog.spark.plan.removals import find_removal
+from airflow_provider_binlog.spark.plan.table_log import Point, Stop, TableLog
 from airflow_provider_binlog.spark.staged.types import common_type, spark_type
+from airflow_provider_binlog.spark.target.modes import SNAPSHOT_CHANGE, choose_mode
 from airflow_provider_binlog.spark.target.properties import is_of_merges
 from airflow_provider_binlog.spark.target.state import KEY, NOTHING, UNSEEN, Hold, Mark, TargetState
 from airflow_provider_binlog.staging.paths import Snapshots
@@ -85,8 +86,14 @@ def plan_reload(
         return refusal or OVERTAKEN
     rows = _as_manifest(reload, table, replayed, manifests[0])
     lifecycle = Lifecycle(table, rows.sequence, replaces=True)
-    range_ = TableLog([rows, *replayed.manifests])
-    plan = plan_next(TableRange(name, range_, state, options, lifecycle, keyed=keyed, reloads=True))
+    range_, mode = TableLog([rows, *replayed.manifests]), choose_mode(options, keyed=keyed)
+    tables = TableRange(name, range_, state, options, lifecycle, mode, reloads=True)
+    if mode.keeps_removed and not snapshot.adopts:
+        base = _find_base(snapshot, manifests, range_, state)
+        rest = find_removal(name, range_, first=rows.sequence, since=base.until)
+        tables = replace(tables, base=base)
+        tables = tables if rest is None else end_before(tables, rest)
+    plan = plan_next(tables)
     segment, stop = plan.segment, plan.stop
     if stop is not None and not _is_after(stop, snapshot, manifests):
         return f"{stop.reason}: correct that, and take the snapshot again"
@@ -99,7 +106,28 @@ def plan_reload(
     starts_empty = segment.starts_empty and not snapshot.adopts
     reloads = not snapshot.adopts
     segment = replace(segment, starts_empty=starts_empty, reloads=reloads, start=start)
-    return replace(plan, segment=segment, more=manifests[-1].sequence < log.last)
+    return replace(plan, segment=segment, more=plan.more or manifests[-1].sequence < log.last)
+
+
+def _find_base(
+    snapshot: SnapshotManifest,
+    manifests: Iterable[Manifest],
+    log: TableLog,
+    state: TargetState | None,
+) -> Base:
+    """Return the moment whose rows a reload brings: what the snapshot has once `high` is reached.
+
+    Changes that the lake table has already are not later than that.
+    """
+    reached = next(manifest for manifest in manifests if is_reached(snapshot, manifest))
+    until: Point | StartWithin = reached.sequence + 1, 0
+    if reached.identity == snapshot.identity:
+        until = StartWithin(reached.sequence, *snapshot.high.coordinates)
+    if state is not None and state.applied.sequence >= reached.sequence:
+        until = log.point(state.applied)
+    read_at = int(planned_at(snapshot.id).timestamp() * 1_000_000)
+    at = max((part.last_commit for part in snapshot.parts), default=read_at)
+    return Base(until, at, SNAPSHOT_CHANGE, snapshot.high.file, snapshot.high.offset)
 
 
 def is_overtaken(reload: Reload, log: TableLog) -> bool:
@@ -454,7 +482,7 @@ def plan_table_reload(table: LakeTable, reload: Reload, log: TableLog) -> None:
         _check_adopted(table.target, state)
     is_other = table.is_foreign and state is not None and not is_of_merges(state)
     if state is not None and (is_other or reload.snapshot.adopts):
-        _check_foreign(table.target, state, reload.snapshot)
+        _check_foreign(table, state, reload.snapshot)
     plan = plan_reload(reload, log, state, table.options)
     if isinstance(plan, TablePlan):
         table.take(plan)
@@ -483,10 +511,11 @@ def _check_adopted(target: str, state: TargetState | None) -> None:
         )
 
 
-def _check_foreign(target: str, state: TargetState, snapshot: SnapshotManifest) -> None:
+def _check_foreign(table: LakeTable, state: TargetState, snapshot: SnapshotManifest) -> None:
     """Refuse to replace the rows of a table that has not the columns of the source's table."""
+    target, own = table.target, choose_mode(table.options, keyed=True).columns
     wanted = {fold_name(field.name): field for field in snapshot.schema.fields}
-    current = {fold_name(name): type_ for name, type_ in state.columns.items()}
+    current = {fold_name(name): type_ for name, type_ in state.columns.items() if name not in own}
     other = [*(wanted.keys() ^ current.keys())]
     for name in wanted.keys() & current.keys():
         type_ = spark_type(str(wanted[name].arrow_type))

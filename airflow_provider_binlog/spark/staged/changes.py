@@ -9,18 +9,32 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  PySpark's own habit.
 
-from airflow_provider_binlog.changes import CHANGE_TYPE, FILE, IMAGE, POSITION, ROW, ChangeType
+from airflow_provider_binlog.changes import (
+    CHANGE_TYPE,
+    COMMIT_TS,
+    FILE,
+    GTID,
+    IMAGE,
+    POSITION,
+    ROW,
+    ChangeType,
+)
 from airflow_provider_binlog.manifest import Part
 from airflow_provider_binlog.names import quote_identifier
+from airflow_provider_binlog.snapshot_manifest import SNAPSHOTS
 from airflow_provider_binlog.spark.names import quote_text
-from airflow_provider_binlog.spark.plan.segment import Segment, StartWithin
+from airflow_provider_binlog.spark.plan.fold import StartWithin
+from airflow_provider_binlog.spark.plan.segment import Segment
+from airflow_provider_binlog.spark.plan.table_log import Point
 from airflow_provider_binlog.spark.staged.files import SourceFiles, damaged
-from airflow_provider_binlog.spark.staged.parts import (
+from airflow_provider_binlog.spark.staged.parts import SchemaRows
+from airflow_provider_binlog.spark.target.modes import (
     ABSENT,
     CHANGELOG_COLUMNS,
+    DELETED_AT,
     SEQUENCE,
+    SNAPSHOT_CHANGE,
     STAGED_AS,
-    SchemaRows,
 )
 from airflow_provider_binlog.spark.target.protocol import held, source_column
 from airflow_provider_binlog.spark.target.sql import column_list, literal
@@ -34,6 +48,9 @@ ORDER = "point"
 EVENT = "event"
 """Column of a change in a segment with `groups`: where its event is, the same for both images of an
 update."""
+
+BASED = "based"
+"""Column of a change in a segment with a `base`: whether it is before that."""
 
 PART = "part"
 """Column of a change that was `located`: the name of the part's file."""
@@ -78,25 +95,41 @@ def check_digests(session: SparkSession, files: SourceFiles, parts: Sequence[Par
             )
 
 
-def _change_columns(segment: Segment) -> dict[str, str]:
-    """Return the change columns that the target or the collapse needs."""
-    return CHANGELOG_COLUMNS if segment.is_changelog else {CHANGE_TYPE: "string", ROW: "bigint"}
+_STAGED = {
+    CHANGE_TYPE: "string",
+    COMMIT_TS: "timestamp",
+    GTID: "string",
+    FILE: "string",
+    POSITION: "bigint",
+    ROW: "bigint",
+    IMAGE: "int",
+}
+_HELD_IN = {name: STAGED_AS.get(name, name) for name in CHANGELOG_COLUMNS} | {
+    DELETED_AT: COMMIT_TS,
+    "change_type": CHANGE_TYPE,
+    "commit_ts": COMMIT_TS,
+    "gtid": GTID,
+    "file": FILE,
+    "pos": POSITION,
+}
+"""The staged columns that the columns of a mode are read from, by what they hold."""
+
+
+def _change_columns(segment: Segment, rows: SchemaRows) -> dict[str, str]:
+    """Return the staged change columns that the target or the collapse needs, and their types."""
+    needed = {CHANGE_TYPE, ROW, *(_HELD_IN[held] for held in segment.mode.names)}
+    if rows.images is not None:
+        needed.add(IMAGE)
+    if segment.groups or segment.start is not None or segment.base is not None:
+        needed |= {FILE, POSITION}
+    return {name: type_ for name, type_ in _STAGED.items() if name in needed}
 
 
 def _scan(
     session: SparkSession, files: SourceFiles, segment: Segment, rows: SchemaRows
 ) -> DataFrame:
     """Return parts of one schema as they are stored, without columns that nothing needs."""
-    computed = (SEQUENCE, ABSENT)
-    stored = rows.columns | {
-        STAGED_AS.get(name, name): type_
-        for name, type_ in _change_columns(segment).items()
-        if name not in computed
-    }
-    if rows.images is not None:
-        stored |= {IMAGE: "int"}
-    if segment.groups or segment.start is not None:
-        stored |= {FILE: "string", POSITION: "bigint"}
+    stored = rows.columns | _change_columns(segment, rows)
     reader = session.read.schema(column_list(stored))
     # A path is a path: names of folders may hold what globs are made of. Files follow today's
     # calendar whatever their writer put into their metadata.
@@ -112,23 +145,19 @@ def _read_rows(
     *,
     located: bool,
 ) -> DataFrame:
-    own = _change_columns(segment)
+    own = {name: held for held, name in segment.mode.names.items()}
     frame = _scan(session, files, segment, rows)
     # Also right for a table with a column called `_metadata`.
     metadata = frame.metadataColumn("_metadata")
     file_name = metadata.getField("file_name")
     sequence = F.substring(file_name, 1, 16).cast("bigint")
     if segment.start is not None:
-        frame = frame.where(_counts(segment.start, sequence))
+        frame = frame.where((sequence != segment.start.sequence) | ~_precedes(segment.start))
     image = _image(rows, sequence)
 
     def column(name: str, type_: str) -> Column:
-        if name == SEQUENCE:
-            return sequence
-        if name == ABSENT:
-            return _absent(rows, image)
         if name in own:
-            return F.col(quote_identifier(STAGED_AS.get(name, name))).cast(type_)
+            return _held(own[name], rows, sequence, image).cast(type_)
         if name not in rows.names:
             return F.expr(literal(rows.initial.get(name), type_))
         staged, in_key = rows.names[name], name in segment.key
@@ -145,6 +174,8 @@ def _read_rows(
             _has_value(rows, group[0], image).alias(held(index))
             for index, group in enumerate(segment.groups)
         ]
+    if segment.base is not None:
+        columns.append(_is_before(segment.base.until, sequence).alias(BASED))
     if located:
         columns += [file_name.alias(PART), metadata.getField("row_index").alias(INDEX)]
     return frame.select(
@@ -154,14 +185,38 @@ def _read_rows(
     )
 
 
-def _counts(start: StartWithin, sequence: Column) -> Column:
-    """Whether a row is not before the start of a segment."""
+def _held(held: str, rows: SchemaRows, sequence: Column, image: Column) -> Column:
+    """Return what a column of the mode holds of a change."""
+    if held == SEQUENCE:
+        return sequence
+    if held == ABSENT:
+        return _absent(rows, image)
+    staged = F.col(quote_identifier(_HELD_IN[held]))
+    type_ = F.col(CHANGE_TYPE)
+    ends = type_.isin(ChangeType.DELETE.value, ChangeType.UPDATE_PREIMAGE.value)
+    if held == DELETED_AT:
+        return F.when(ends, staged)
+    if held == "change_type":
+        if rows.parts[0].path.startswith(f"{SNAPSHOTS}/"):
+            return F.lit(SNAPSHOT_CHANGE)
+        return F.when(ends, ChangeType.DELETE.value).otherwise(staged)
+    return staged
+
+
+def _is_before(until: Point | StartWithin, sequence: Column) -> Column:
+    """Whether a row is before a point, or before coordinates of the log in a manifest."""
+    if isinstance(until, StartWithin):
+        first, within = until.sequence, _precedes(until)
+    else:
+        first, within = until[0], F.col(ROW) < until[1]
+    return (sequence < first) | ((sequence == first) & within)
+
+
+def _precedes(start: StartWithin) -> Column:
+    """Whether the event of a row is before coordinates of the log."""
     number = F.substring_index(F.col(FILE), ".", -1).cast("bigint")
-    return (
-        (sequence != start.sequence)
-        | (number > start.file_number)
-        | ((number == start.file_number) & (F.col(POSITION) >= start.offset))
-    )
+    same = (number == start.file_number) & (F.col(POSITION) < start.offset)
+    return (number < start.file_number) | same
 
 
 def _inserted() -> Column:
@@ -256,5 +311,6 @@ def _removals(session: SparkSession, segment: Segment) -> DataFrame:
         }
         values = (known.get(STAGED_AS.get(name, name)) for name in columns)
         rows.append((*values, change, (sequence, row)))
-    schema = types | {CHANGE: "string", ORDER: "struct<sequence: bigint, row: bigint>"}
+    schema = types | ({} if segment.base is None else {BASED: "boolean"})
+    schema |= {CHANGE: "string", ORDER: "struct<sequence: bigint, row: bigint>"}
     return session.createDataFrame(rows, column_list(schema))

@@ -5,46 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from airflow_provider_binlog.changes import (
-    CHANGE_COLUMNS,
-    CHANGE_TYPE,
-    COMMIT_TS,
-    FILE,
-    GTID,
-    IMAGE,
-    POSITION,
-    ROW,
-)
+from airflow_provider_binlog.changes import CHANGE_COLUMNS
 from airflow_provider_binlog.errors import MergeError, ReloadNeededError
 from airflow_provider_binlog.manifest import Manifest, Part, TableChanges
 from airflow_provider_binlog.names import fold_name
 from airflow_provider_binlog.schema import Schema, TableId
 from airflow_provider_binlog.spark.plan.table_log import Point
 from airflow_provider_binlog.spark.staged.types import Value, spark_type, write_defaults
-
-SEQUENCE = "_sequence"
-"""Column of a changelog table: the manifest a change came in. (`_sequence`, `_row`) is its key."""
-
-ABSENT = "_absent"
-"""Column of a changelog table: the columns whose values are not known, because the row image lacks
-them; NULL if it lacks none."""
-
-CHANGELOG_COLUMNS = {
-    CHANGE_TYPE: "string",
-    COMMIT_TS: "timestamp",
-    GTID: "string",
-    "_binlog_file": "string",
-    "_binlog_pos": "bigint",
-    ROW: "bigint",
-    IMAGE: "int",
-    SEQUENCE: "bigint",
-    ABSENT: "array<string>",
-}
-"""Columns of a changelog table besides those of the source's table, with their Spark types."""
-
-STAGED_AS = {"_binlog_file": FILE, "_binlog_pos": POSITION}
-"""Changelog columns that are called otherwise in the parts: in every Iceberg table `_file` and
-`_pos` are the data file and the position in it."""
+from airflow_provider_binlog.spark.target.modes import CHANGELOG_COLUMNS
 
 
 @dataclass(frozen=True)

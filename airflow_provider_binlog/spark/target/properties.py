@@ -10,6 +10,7 @@ from typing import Any
 from airflow_provider_binlog.errors import MergeError
 from airflow_provider_binlog.position import SourceIdentity
 from airflow_provider_binlog.schema import TableName
+from airflow_provider_binlog.spark.target.modes import CHANGELOG, CURRENT, MODE, TableMode
 from airflow_provider_binlog.spark.target.protocol import TableChange
 from airflow_provider_binlog.spark.target.state import (
     ENDED,
@@ -119,7 +120,7 @@ def clear_ownership(state: TargetState) -> TargetState:
 
     Except for what its rows are merged by.
     """
-    noted = {name for name in state.properties if name.startswith(_OURS) and name != KEY}
+    noted = {name for name in state.properties if name.startswith(_OURS)} - {KEY, MODE}
     kept = {name: value for name, value in state.properties.items() if name not in noted}
     blanks = {name: "{}" if name == FIELDS else "" for name in noted}
     return replace(state, properties=kept, blanks=blanks)
@@ -142,6 +143,12 @@ def find_first_properties(change: TableChange[Any]) -> dict[str, str]:
     """Return what a lake table's properties say before a change has its rows."""
     before, follows = change.before, change.follows
     properties = change.owner.properties | key_property(change.key)
+    if before is None or not before.mode.has_rows_of(change.mode):
+        properties |= mode_property(before, change.mode)
+        if before is not None and before.applied != NOTHING:
+            # Effective until the rows of the other mode are replaced.
+            hold = Hold("stale", "its rows are being replaced by those of another mode")
+            properties |= hold_property(hold, before.applied, before.loaded)
     if change.ends:
         # Effective only once the applied mark is this one.
         properties[ENDED] = str(change.mark)
@@ -166,7 +173,7 @@ def find_last_properties(change: TableChange[Any], state: TargetState) -> dict[s
 
     `state` is the table before its rows were committed, with all of its columns.
     """
-    properties = dict[str, str]()
+    properties = mode_property(state, change.mode)
     if change.follows is not None and change.follows != state.table:
         properties[TABLE_ID] = change.follows
         properties |= new_fields_property(change.evolution.fields, state.column_ids)
@@ -185,6 +192,12 @@ def count_from_1(columns: Iterable[str]) -> dict[str, str]:
 def key_property(key: Sequence[str]) -> dict[str, str]:
     """Return the property that says what rows are merged by."""
     return {KEY: json.dumps(key, ensure_ascii=False)}
+
+
+def mode_property(before: TargetState | None, mode: TableMode) -> dict[str, str]:
+    """Return the property that says a mode; empty if nothing needs to be said."""
+    said = before is not None and bool(before.properties.get(MODE))
+    return {MODE: mode.text} if said or mode not in (CURRENT, CHANGELOG) else {}
 
 
 def claims_property(claims: Claims) -> dict[str, str]:

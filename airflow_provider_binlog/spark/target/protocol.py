@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar, runtime
 
 from airflow_provider_binlog.schema import TableId, TableName
 from airflow_provider_binlog.spark.plan.evolution import Evolution
+from airflow_provider_binlog.spark.staged.types import Value
+from airflow_provider_binlog.spark.target.modes import TableMode
 from airflow_provider_binlog.spark.target.state import Contents, ForeignWrite, Mark, TargetState
 
 if TYPE_CHECKING:
@@ -44,12 +46,19 @@ class KeyedRows(Generic[Rows]):
         null_safe: Whether a column of the key may be NULL, which then equals NULL.
         groups: Columns that rows may not hold, those together that the same rows lack. The table
             keeps its values in them; if it does not have the row, the commit fails.
+        marks: Column in which deletes are marked. A row that is to be deleted is not: it has what
+            the change says, its mark among that. If the table does not have the row, it is added,
+            unless it lacks columns.
+        rest: Values, by column, for the table's rows that are not marked, and not among the
+            changes: they are removed, too.
     """
 
     rows: Rows
     key: tuple[str, ...]
     null_safe: bool = False
     groups: tuple[tuple[str, ...], ...] = ()
+    marks: str | None = None
+    rest: dict[str, Value] | None = None
 
 
 @dataclass(frozen=True)
@@ -83,6 +92,7 @@ class TableChange(Generic[Rows]):
         columns: Name and Spark type of each column afterwards.
         key: Columns that rows are merged by; none for a changelog.
         evolution: How the columns of `before` change, and which fields they are of.
+        mode: What the lake table keeps of its table.
         rows: What happens to the rows.
         follows: Id of the table that the lake table follows afterwards; None if it keeps its own.
         lacks: What the lake table lacks afterwards, in words; empty if it lacks nothing.
@@ -101,6 +111,7 @@ class TableChange(Generic[Rows]):
     columns: dict[str, str]
     key: tuple[str, ...]
     evolution: Evolution
+    mode: TableMode
     rows: RowChanges[Rows]
     follows: TableId | None
     lacks: str = ""

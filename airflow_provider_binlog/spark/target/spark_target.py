@@ -31,6 +31,7 @@ from airflow_provider_binlog.spark.job.session import (
 )
 from airflow_provider_binlog.spark.names import is_folder
 from airflow_provider_binlog.spark.plan.evolution import Evolution
+from airflow_provider_binlog.spark.staged.types import Value
 from airflow_provider_binlog.spark.target import sql as merge_sql
 from airflow_provider_binlog.spark.target.properties import (
     announce_fills,
@@ -261,10 +262,7 @@ class TableCommit:
             return done and replace(done, inserted=changes.rows.counts.upserts)
         key, rows = changes.key, changes.rows
         first, type_ = quote_identifier(key[0]), self.change.columns[key[0]]
-        filled = {
-            name: merge_sql.literal(value, self.change.columns[name])
-            for name, value in self.change.evolution.filled.items()
-        }
+        filled = self._literals(self.change.evolution.filled)
         is_old = key[0] not in filled
         range_ = (condition(f"t.{first}", type_, rows.counts.intervals) or None) if is_old else None
         keyed = changes if isinstance(changes, KeyedRows) else None
@@ -276,6 +274,8 @@ class TableCommit:
             range_=range_,
             groups=[] if keyed is None else [[*map(names.index, own)] for own in keyed.groups],
             filled=filled,
+            marks=None if keyed is None else keyed.marks,
+            rest=None if keyed is None or keyed.rest is None else self._literals(keyed.rest),
         )
         frame, filtered = rows.frame, _no_filter()
         if self._filters_target(changes, range_):
@@ -284,6 +284,10 @@ class TableCommit:
         frame.createOrReplaceTempView(merge_sql.CHANGES)
         with filtered:
             return self.lake.merge(self.session, self.change, state, statement)
+
+    def _literals(self, values: Mapping[str, Value]) -> dict[str, str]:
+        types = self.change.columns
+        return {name: merge_sql.literal(value, types[name]) for name, value in values.items()}
 
     def _filters_target(
         self,

@@ -41,6 +41,8 @@ def merge(
     range_: str | None = None,
     groups: Sequence[Sequence[int]] = (),
     filled: Mapping[str, str] | None = None,
+    marks: str | None = None,
+    rest: Mapping[str, str] | None = None,
 ) -> str:
     """Return the MERGE that brings the collapsed rows in `CHANGES` into `target`.
 
@@ -54,6 +56,8 @@ def merge(
         range_: A condition on the target alone that every changed row meets, to skip files by.
         groups: Columns that source rows may not hold, those together that have one `held`.
         filled: SQL of what the target's rows hold in columns that were just added.
+        marks: As of `KeyedRows`.
+        rest: As of `KeyedRows`, in SQL.
     """
     filled = filled or {}
     equals = "<=>" if nullable else "="
@@ -73,16 +77,28 @@ def merge(
     if groups:
         refused = f"raise_error({quote_text(ORPHAN)})"
         values[0] = f"CASE WHEN s.{LACKS} IS NULL THEN {values[0]} ELSE {refused} END"
-    fills = ", ".join(f"t.{quote_identifier(name)} = {value}" for name, value in filled.items())
-    rest = f" WHEN NOT MATCHED BY SOURCE THEN UPDATE SET {fills}" if fills else ""
+    deletes = "" if marks else f" WHEN MATCHED AND s.{DELETED} THEN DELETE"
+    added = f" AND NOT s.{DELETED}"
+    if marks:
+        added = f" AND (NOT s.{DELETED} OR s.{LACKS} IS NULL)" if groups else ""
+    others = ""
+    if marks and rest is not None:
+        others += _update_others({**filled, **rest}, f" AND t.{quote_identifier(marks)} IS NULL")
+    if filled:
+        others += _update_others(filled)
     return (  # Every name in it is quoted.
         f"MERGE INTO {target} AS t USING {CHANGES} AS s ON {' AND '.join(conditions)}"  # noqa: S608
-        f" WHEN MATCHED AND s.{DELETED} THEN DELETE"
-        f" WHEN MATCHED THEN UPDATE SET {updates}"
-        f" WHEN NOT MATCHED AND NOT s.{DELETED}"
+        f"{deletes} WHEN MATCHED THEN UPDATE SET {updates}"
+        f" WHEN NOT MATCHED{added}"
         f" THEN INSERT ({', '.join(names)}) VALUES ({', '.join(values)})"
-        f"{rest}"
+        f"{others}"
     )
+
+
+def _update_others(values: Mapping[str, str], where: str = "") -> str:
+    """Return the clause of a MERGE for rows of the target that no source row is of."""
+    pairs = ", ".join(f"t.{quote_identifier(name)} = {value}" for name, value in values.items())
+    return f" WHEN NOT MATCHED BY SOURCE{where} THEN UPDATE SET {pairs}"
 
 
 def rows_to_keep(columns: Mapping[str, int]) -> str:

@@ -18,6 +18,7 @@ from typing import TypeAlias
 from airflow_provider_binlog.errors import MALFORMED, FormatError, MergeError, cause_of
 from airflow_provider_binlog.schema import Action, TableId
 from airflow_provider_binlog.spark.plan.evolution import Evolution
+from airflow_provider_binlog.spark.target.modes import TableMode
 from airflow_provider_binlog.stored_json import from_json
 
 _TEXT = re.compile(r"(\d{1,16})(?:\.(\d{1,16}))?", re.ASCII)
@@ -291,6 +292,11 @@ class TargetState:
         if KEY not in self.properties:
             raise MergeError("a property of the lake table is missing", property=KEY)
         return read_key(self.properties[KEY])
+
+    @property
+    def mode(self) -> TableMode:
+        """The mode in which its rows are."""
+        return TableMode.of(self.properties, changelog=self.properties.get(KEY) == "[]")
 
     @property
     def fields(self) -> dict[int, str]:

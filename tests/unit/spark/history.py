@@ -43,6 +43,7 @@ from airflow_provider_binlog.staging.manifest_log import ManifestLog
 from airflow_provider_binlog.staging.part_writer import write_part
 from airflow_provider_binlog.staging.paths import part_key, part_path
 from tests.unit.spark.staged_changes import (
+    COMMITTED,
     LOG,
     Change,
     ColumnType,
@@ -70,6 +71,37 @@ class RowImage(Enum):
     FULL = "FULL"
     MINIMAL = "MINIMAL"
     NOBLOB = "NOBLOB"
+
+
+@dataclass(frozen=True)
+class Event:
+    """What happened to a table: a change of a row, or a statement.
+
+    Attributes:
+        kind: `insert`, `update`, `delete`, `truncate`, `drop`, `create`, `rename`, `alter`, or
+            `rewrite` for what changes rows without an event.
+        key: Of the row before, or of the one that is inserted; of an ALTER the key's columns.
+        after: Of the row after an update.
+        row: The row by column name, after the change.
+        origins: Of an ALTER, what each column was called before; None for a new one.
+        values: Of an ALTER, what older rows hold in new columns; of a rewrite the rows by key.
+        unknown: Of an ALTER, new columns whose values in older rows the log does not say.
+        names: Of a RENAME, the tables, their old and their new names.
+    """
+
+    kind: str
+    table: TableId
+    name: tuple[str, str]
+    commit_ts: int
+    gtid: str | None
+    position: int
+    key: Any = None
+    after: Any = None
+    row: dict[str, Any] | None = None
+    origins: dict[str, str | None] | None = None
+    values: dict[Any, Any] | None = None
+    unknown: frozenset[str] = frozenset()
+    names: tuple[tuple[TableId, tuple[str, str], tuple[str, str]], ...] = ()
 
 
 @dataclass
@@ -121,6 +153,7 @@ class Table:
             raise KeyError(key)
         self.rows[key] = row
         self._log(ChangeType.INSERT, row, values)
+        self._note("insert", key=key, row=self._named(row))
 
     def update(self, key: Any, **values: Any) -> None:
         before = self.rows.pop(key)
@@ -136,9 +169,17 @@ class Table:
             name for name, old, new in zip(self.types, before, row, strict=True) if old != new
         }
         self._log(ChangeType.UPDATE_POSTIMAGE, row, changed)
+        self._note("update", key=key, after=after, row=self._named(row))
 
     def delete(self, key: Any) -> None:
         self._log(ChangeType.DELETE, self.rows.pop(key))
+        self._note("delete", key=key)
+
+    def _named(self, row: Row) -> dict[str, Any]:
+        return dict(zip(self.types, row, strict=True))
+
+    def _note(self, kind: str, **what: Any) -> None:
+        self.source.note_event(kind, self, **what)
 
     def swap(self, one: Any, other: Any, away: Any) -> None:
         """Exchange two single-column keys by way of a third value."""
@@ -151,12 +192,14 @@ class Table:
         self.rows.clear()
         text = f"TRUNCATE TABLE {self.name[1]}"
         self.source.run("TRUNCATE TABLE", text, self, TruncateTable(self.identity.id))
+        self._note("truncate")
 
     def drop(self, kind: str = "DROP TABLE") -> None:
         self.rows.clear()
         action = DropTable(self.identity.id, self.name)
         self.source.run(kind, f"{kind} {self.name[1]}", self, action)
         self.identity.dropped = True
+        self._note("drop")
 
     def create_again(self) -> None:
         """CREATE TABLE IF NOT EXISTS."""
@@ -164,6 +207,7 @@ class Table:
             self.source.identify(self)
             action = CreateTable(self.identity.id, self.name)
             self.source.run("CREATE TABLE", f"CREATE TABLE {self.name[1]} (...)", self, action)
+            self._note("create", row=dict.fromkeys(self.types))
 
     def quarantine(self, reason: str) -> None:
         """Leave out what is changed in the manifest."""
@@ -177,6 +221,7 @@ class Table:
         if column is None:
             self.identity.created = None
         self.source.run("ALTER TABLE", f"ALTER TABLE {self.name[1]} ...", self, action)
+        self._note("rewrite", values={key: self._named(row) for key, row in self.rows.items()})
 
     def alter(
         self,
@@ -222,6 +267,9 @@ class Table:
         self.identity.name_fields(actions)
         self.identity.schema_id += bool(actions)
         self.source.run("ALTER TABLE", f"ALTER TABLE {self.name[1]} {text}", self, *actions)
+        self._note(
+            "alter", origins=origins, values=values, key=self.key, unknown=frozenset(unknown)
+        )
 
     def _alter_identity(
         self,
@@ -293,7 +341,20 @@ class Table:
             position = changes[-1].position
         identity.typed.update(identity.ids.values())
         ids = tuple(identity.ids[name] for name in held)
-        changes.append(Change(type_, point, shown, self.schema, ids, position, identity.segment))
+        self.source.note_position(position)
+        changes.append(
+            Change(
+                type_,
+                point,
+                shown,
+                self.schema,
+                ids,
+                position,
+                identity.segment,
+                self.source.commit_ts,
+                self.source.gtid,
+            )
+        )
 
 
 class Source:
@@ -313,6 +374,11 @@ class Source:
         self.sequence = 0
         self.exclude: tuple[str, ...] = ()
         self._identities: list[TableIdentity] = []
+        # Of the transaction that is open.
+        self.commit_ts: int = COMMITTED
+        self.gtid: str | None = None
+        self.events: list[Event] = []
+        self._position = 0
         self._statements: list[Statement] = []
         self._quarantines: dict[TableId, Statement] = {}
         self._start = self._point = 4
@@ -332,6 +398,7 @@ class Source:
         if logged:
             action = CreateTable(made.identity.id, made.name)
             self.run("CREATE TABLE", f"CREATE TABLE {table} (...)", made, action)
+        self.note_event("create", made, row=dict.fromkeys(types))
         return made
 
     def identify(self, table: Table, *, logged: bool = True) -> None:
@@ -351,7 +418,7 @@ class Source:
 
     def run_actions(self, kind: str, text: str, actions: list[tuple[Table, Action]]) -> None:
         """Log a statement that acts on tables."""
-        point = self.next_point()
+        point = self._position = self.next_point()
         done = []
         for table, action in actions:
             identity = table.identity
@@ -360,7 +427,9 @@ class Source:
             if identity.captured:
                 done.append(action)
         if done:
-            self._statements.append(Statement(LOG, point, point, kind, text, tuple(done)))
+            self._statements.append(
+                Statement(LOG, point, point, kind, text, tuple(done), self.commit_ts)
+            )
 
     def quarantine(self, table: Table, reason: str) -> None:
         """Quarantine a table in the next manifest."""
@@ -371,7 +440,7 @@ class Source:
 
     def rename(self, *pairs: tuple[Table, str]) -> None:
         """RENAME TABLE: each table to its new name, in the same database."""
-        words, actions = [], list[tuple[Table, Action]]()
+        words, actions, names = [], list[tuple[Table, Action]](), []
         for table, name in pairs:
             old, table.name = table.name, (table.name[0], name)
             words.append(f"{old[1]} TO {name}")
@@ -382,12 +451,32 @@ class Source:
             action = RenameTable(table.identity.id, old, table.name)
             table.identity.name = table.name
             actions.append((table, action))
+            names.append((table.identity.id, old, table.name))
         self.run_actions("RENAME TABLE", f"RENAME TABLE {', '.join(words)}", actions)
         for table, _ in pairs:
             table.identity.captured = self._captures(table.name)
+        self.note_event("rename", pairs[0][0], names=tuple(names))
+
+    def note_event(self, kind: str, table: Table, **what: Any) -> None:
+        """Note what just happened to a table."""
+        self.events.append(
+            Event(
+                kind,
+                table.identity.id,
+                table.name,
+                self.commit_ts,
+                self.gtid,
+                self._position,
+                **what,
+            )
+        )
 
     def _captures(self, name: tuple[str, str]) -> bool:
         return not any(fnmatchcase(".".join(name), glob) for glob in self.exclude)
+
+    def note_position(self, position: int) -> None:
+        """Note where the event starts whose rows are logged."""
+        self._position = position
 
     def position(self) -> Position:
         """Return the position after all that has happened."""

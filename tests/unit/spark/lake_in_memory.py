@@ -7,21 +7,24 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_binlog.changes import ROW
 from airflow_provider_binlog.errors import ReloadNeededError, StagingError
+from airflow_provider_binlog.position import split_file_name
 from airflow_provider_binlog.snapshot_manifest import (
     digest_in,
     snapshot_part_path,
     snapshot_path,
     table_digest,
 )
-from airflow_provider_binlog.spark.collapse.partial_rows import DEFAULT, END, MOVED
+from airflow_provider_binlog.spark.collapse.partial_rows import DEFAULT, END, MOVED, REMOVED
 from airflow_provider_binlog.spark.collapse.partial_rows import ROW as ROW_LACKS
-from airflow_provider_binlog.spark.staged.parts import SEQUENCE
+from airflow_provider_binlog.spark.plan.fold import StartWithin
+from airflow_provider_binlog.spark.target.modes import SEQUENCE
 from airflow_provider_binlog.spark.target.state import Mark
 from tests.support.memory_target import MemoryTarget, SourceRow, as_number
 from tests.unit.spark.history import Source, Table
 from tests.unit.spark.made_snapshots import SnapshotMaker
 from tests.unit.spark.plain_collapse import Image, collapse_plainly
-from tests.unit.spark.staged_changes import Change, make_part
+from tests.unit.spark.plain_modes import time_text
+from tests.unit.spark.staged_changes import LOG, Change, make_part
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -123,6 +126,47 @@ class SnapshotInMemory(SnapshotMaker):
         return False
 
 
+@dataclass(frozen=True)
+class ReadChange:
+    """A change as a row of the lake table, and the columns of which it has a value."""
+
+    at: Point
+    type: str
+    row: dict[str, Any]
+    has: set[str]
+    commit_ts: int
+    gtid: str | None
+    file: str
+    position: int
+
+
+def _held(segment: Segment, read: ReadChange) -> dict[str, Any]:
+    """Return what the columns of a mode hold of a change."""
+    is_end = read.type in ("delete", "update_preimage")
+    at = time_text(read.commit_ts)
+    kind = "delete" if is_end else read.type
+    held = {
+        "deleted_at": at if is_end else None,
+        "change_type": kind if read.at[0] else "snapshot",
+        "commit_ts": at,
+        "gtid": read.gtid,
+        "file": read.file,
+        "pos": read.position,
+    }
+    return {name: held[of] for of, name in segment.mode.names.items()}
+
+
+def _is_based(segment: Segment, read: ReadChange) -> bool:
+    if segment.base is None:
+        return False
+    until = segment.base.until
+    if isinstance(until, StartWithin):
+        number = split_file_name(read.file)[1]
+        at = until.sequence, until.file_number, until.offset
+        return (read.at[0], number, read.position) < at
+    return read.at < until
+
+
 class MemoryRows:
     """Makes the rows of changes from parts in memory; a `RowMaker`."""
 
@@ -136,29 +180,49 @@ class MemoryRows:
         if segment.is_changelog:
             return [
                 SourceRow(
-                    dict.fromkeys(segment.target_columns) | row | {SEQUENCE: at[0], ROW: at[1]}
+                    dict.fromkeys(segment.target_columns)
+                    | change.row
+                    | {SEQUENCE: change.at[0], ROW: change.at[1]}
                 )
-                for at, _, row, _ in self._changes(segment)
+                for change in self._changes(segment)
             ]
-        columns = segment.columns.keys() - {*segment.key}
+        columns, deletes = segment.columns.keys() - {*segment.key}, segment.mode.deletes
         images = [
-            Image(kind, tuple(row[name] for name in segment.key), _without_key(segment, row, held))
-            for _, kind, row, held in self._changes(segment)
+            Image(
+                change.type,
+                tuple(change.row[name] for name in segment.key),
+                _without_key(segment, change.row, change.has),
+                _held(segment, change),
+                _is_based(segment, change),
+            )
+            for change in self._changes(segment)
         ]
-        left = collapse_plainly(images, columns)
+        left = collapse_plainly(images, columns, deletes)
         has_rows = state is not None and not segment.starts_empty
-        lacking = {row.lacks(columns): key for key, row in left.items()}
+        lacking = {row.lacks(columns, deletes): key for key, row in left.items()}
         for what in (MOVED, DEFAULT, END) if has_rows else (MOVED, DEFAULT, END, ROW_LACKS):
             if what in lacking:
                 raise ReloadNeededError(what, position=segment.position, key=lacking[what])
-        return [
-            SourceRow(
-                dict.fromkeys(columns) | row.values | dict(zip(segment.key, key, strict=True)),
-                deleted=row.deleted,
-                lacks=frozenset(() if row.deleted else columns - row.values.keys()),
+        rows = []
+        for key, row in left.items():
+            is_removed = row.deleted and (deletes == "ignore" or row.removed)
+            alone = segment.replaces_rows(state) and deletes == "soft"
+            if is_removed and deletes != "hard":
+                continue
+            if alone and row.lacks(columns, deletes) == REMOVED:
+                continue
+            keeps_values = row.deleted and deletes == "hard"
+            rows.append(
+                SourceRow(
+                    dict.fromkeys(columns)
+                    | row.values
+                    | dict(row.held)
+                    | dict(zip(segment.key, key, strict=True)),
+                    deleted=row.deleted and not alone,
+                    lacks=frozenset(() if keeps_values else columns - row.values.keys()),
+                )
             )
-            for key, row in left.items()
-        ]
+        return rows
 
     def copy(self, table: str, columns: Mapping[str, str], *, size: int) -> list[SourceRow]:
         return [SourceRow(row) for row in self.target.tables[table].read()]
@@ -171,8 +235,8 @@ class MemoryRows:
             if row.lacks and key not in there:
                 raise ReloadNeededError(ROW_LACKS, position=segment.position, key=key)
 
-    def _changes(self, segment: Segment) -> list[tuple[Point, str, dict[str, Any], set[str]]]:
-        """Return point, type, values and the columns that have one, of every change in order."""
+    def _changes(self, segment: Segment) -> list[ReadChange]:
+        """Return every change in order."""
         found = []
         for rows in segment.reads:
             for part in rows.parts:
@@ -180,9 +244,11 @@ class MemoryRows:
                     raise StagingError("a part is missing", part=part.path)
                 sequence, changes = self.source.parts[part.path]
                 for change in changes:
-                    row, held = _read(segment, rows, change)
-                    found.append(((sequence, change.point), change.type.value, row, held))
-        return sorted(found, key=lambda change: change[0])
+                    row, has = _read(segment, rows, change)
+                    at, type_ = (sequence, change.point), change.type.value
+                    position, when = change.position, (change.commit_ts, change.gtid)
+                    found.append(ReadChange(at, type_, row, has, *when, LOG, position))
+        return sorted(found, key=lambda change: change.at)
 
 
 def _read(segment: Segment, rows: SchemaRows, change: Change) -> tuple[dict[str, Any], set[str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -11,6 +12,9 @@ from airflow_provider_binlog.schema import Default
 from tests.unit.spark.history import RowImage
 from tests.unit.spark.lake_in_memory import StagedInMemory
 from tests.unit.spark.staged_changes import BIGINT, INT, ColumnType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 NUMBER = ColumnType("int", BIGINT.arrow)
 NEVER_NULL = replace(NUMBER, nullable=False, default=None, initial=0)
@@ -23,9 +27,15 @@ class Owner:
     """Changes one table at random; a quiet one is older than the log, and has few changes."""
 
     def __init__(
-        self, source: StagedInMemory, chance: random.Random, name: str, *, quiet: bool
+        self,
+        source: StagedInMemory,
+        chance: random.Random,
+        name: str,
+        *,
+        quiet: bool,
+        begin: Callable[[], object] = lambda: None,
     ) -> None:
-        self.source, self.chance, self.quiet = source, chance, quiet
+        self.source, self.chance, self.quiet, self.begin = source, chance, quiet, begin
         self.table = source.create(
             "shop", name, {"id": INT, "n": NUMBER}, ("id",), logged=chance.random() < 0.8 - quiet
         )
@@ -38,6 +48,7 @@ class Owner:
 
     def step(self) -> None:
         table = self.table
+        self.begin()
         self.source.note()
         if not self.exists:
             if self.chance.random() < 0.5:

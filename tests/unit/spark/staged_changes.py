@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 LOG = "binlog.000001"
-_COMMIT_TS = 1_763_683_200_000_000
+COMMITTED = 1_763_683_200_000_000
+"""When transactions of the tests are committed that say nothing else."""
 
 _CHANGE_SCHEMA: list[Any] = [
     pa.field(CHANGE_TYPE, pa.string()),
@@ -88,6 +89,8 @@ class Change:
     held: tuple[int, ...]
     position: int
     segment: int
+    commit_ts: int = COMMITTED
+    gtid: str | None = None
 
 
 @dataclass
@@ -172,8 +175,8 @@ def make_part(path: str, changes: list[Change], *, bytes_: int, sha256: str) -> 
         sha256=sha256,
         first_row=changes[0].point,
         last_row=changes[-1].point,
-        first_commit=_COMMIT_TS,
-        last_commit=_COMMIT_TS,
+        first_commit=min(change.commit_ts for change in changes),
+        last_commit=max(change.commit_ts for change in changes),
         changes=counts,
     )
 
@@ -225,8 +228,8 @@ def to_arrow(
     ]
     own: list[list[Any]] = [
         [change.type.value for change in changes],
-        [_COMMIT_TS] * len(changes),
-        [None] * len(changes),
+        [change.commit_ts for change in changes],
+        [change.gtid for change in changes],
         [LOG] * len(changes),
         [change.position for change in changes],
         [change.point for change in changes],

@@ -60,6 +60,7 @@ def merge(
     *,
     groups: Sequence[Sequence[int]] = (),
     nulls: bool | None = None,
+    marks: bool = False,
 ) -> str:
     """Return the MERGE of staged rows by their key.
 
@@ -70,6 +71,7 @@ def merge(
         staged: The table of the staged rows.
         groups: Columns that staged rows may not hold, those together that have one `held`.
         nulls: Of the rows, those with NULL in the key, or those without; None for all.
+        marks: Whether deletes are marked: the staged rows have the marks.
     """
     values = [f"s.{source_column(index)}" for index in range(len(names))]
     kept = list(values)
@@ -80,12 +82,33 @@ def merge(
             )
     sets = ", ".join(f"{quote(name)} = {value}" for name, value in zip(names, kept, strict=True))
     source = staged if nulls is None else f"(SELECT * FROM {staged} WHERE {_null(key, nulls)})"
+    deletes = "" if marks else f" WHEN MATCHED AND s.{DELETED} THEN DELETE"
+    added = f" AND NOT s.{DELETED}"
+    if marks:
+        added = f" AND (NOT s.{DELETED} OR s.{LACKS} IS NULL)" if groups else ""
     return (
         f"MERGE INTO {table} AS t USING {source} AS s ON {_same(names, key, nulls)}"
-        f" WHEN MATCHED AND s.{DELETED} THEN DELETE"
-        f" WHEN MATCHED THEN UPDATE SET {sets}"
-        f" WHEN NOT MATCHED AND NOT s.{DELETED}"
+        f"{deletes} WHEN MATCHED THEN UPDATE SET {sets}"
+        f" WHEN NOT MATCHED{added}"
         f" THEN INSERT ({column_list(names)}) VALUES ({', '.join(values)})"
+    )
+
+
+def mark_rest(
+    table: str,
+    names: Sequence[str],
+    key: Sequence[int],
+    staged: str,
+    *,
+    marks: str,
+    values: Mapping[str, str],
+    nulls: bool,
+) -> str:
+    """Return the UPDATE of rows that are not marked, and not among the staged ones."""
+    sets = ", ".join(f"{quote(name)} = {value}" for name, value in values.items())
+    return (
+        f"UPDATE {table} AS t SET {sets} WHERE t.{quote(marks)} IS NULL AND NOT EXISTS "
+        f"(SELECT FROM {staged} AS s WHERE {_same(names, key, nulls)})"
     )
 
 
@@ -104,7 +127,7 @@ def find_orphans(
     keys = " || ',' || ".join(f"coalesce(s.{source_column(i)}::text, 'NULL')" for i in key)
     return (
         f"SELECT json_build_array(count(*), min({keys})) FROM {staged} AS s "
-        f"WHERE s.{LACKS} IS NOT NULL AND NOT EXISTS "
+        f"WHERE s.{LACKS} IS NOT NULL AND NOT s.{DELETED} AND NOT EXISTS "
         f"(SELECT FROM {table} AS t WHERE {_same(names, key, nulls)})"
     )
 

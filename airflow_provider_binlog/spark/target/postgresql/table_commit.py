@@ -73,12 +73,14 @@ class StagedChange:
         rows: The table of its rows; of a copy the table that is copied.
         columns: What each column is to be, by its name at the source.
         values: SQL of what older rows hold in added columns, where that is not NULL.
+        rest: SQL of what rows hold, by column, that are not among the changes, and not marked.
     """
 
     change: TableChange[Any]
     rows: str
     columns: dict[str, ColumnPlan]
     values: dict[str, str]
+    rest: dict[str, str]
 
 
 def split_name(table: str) -> tuple[str, str]:
@@ -243,8 +245,19 @@ class TableCommit:
         if groups:
             self._refuse_orphans(names, key, nulls=nulls)
         before = marks.read_actions(connection, stored.oid)
+        marked = change.rows.marks is not None
+        if change.rows.marks is not None and self.staged.rest:
+            values = {by_source[name]: value for name, value in self.staged.rest.items()}
+            mark = by_source[change.rows.marks]
+            connection.execute(
+                sql.mark_rest(
+                    change.table, names, key, rows, marks=mark, values=values, nulls=nulls
+                )
+            )
         for part in (False, True) if nulls else (None,):
-            connection.execute(sql.merge(change.table, names, key, rows, groups=groups, nulls=part))
+            connection.execute(
+                sql.merge(change.table, names, key, rows, groups=groups, nulls=part, marks=marked)
+            )
         after = marks.read_actions(connection, stored.oid)
         if after is None:
             return Commit()

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from itertools import count
 from threading import RLock
 from typing import Any
@@ -24,6 +25,7 @@ from airflow_provider_binlog.spark.collapse.source_rows import SparkRows
 from airflow_provider_binlog.spark.job.session import count_partitions
 from airflow_provider_binlog.spark.names import postgresql_name, quote_text
 from airflow_provider_binlog.spark.plan.segment import Segment
+from airflow_provider_binlog.spark.staged.types import Value
 from airflow_provider_binlog.spark.target.postgresql import marks, sql
 from airflow_provider_binlog.spark.target.postgresql.connection import (
     Connection,
@@ -132,15 +134,16 @@ class PostgresTarget:
             stored = marks.read_table(connection, *split_name(change.table))
         plans, rows = _plan_columns(change, stored), change.rows.rows
         if isinstance(rows, TableCopy):
-            return StagedChange(change, rows.table, plans, {})
+            return StagedChange(change, rows.table, plans, {}, {})
         with self._connections.take() as connection:
             name = marks.name_staged(self._run, next(self._numbers))
             connection.execute(sql.create_staged(name, _staged_columns(change, plans)))
             policy = self._options.of(change.owner.name).on_nul or "fail"
             with _naming_nul():
                 connection.copy(name, _lines(change, plans, rows, policy), few=rows.is_few)
-            values = _filled_values(change, plans, rows.frame.sparkSession)
-        return StagedChange(change, name, plans, values)
+            read = partial(_write_values, change, plans, rows.frame.sparkSession)
+            rest = (change.rows.rest or {}) if isinstance(change.rows, KeyedRows) else {}
+            return StagedChange(change, name, plans, read(change.evolution.filled), read(rest))
 
     def commit_staged(self, staged: Sequence[StagedChange]) -> list[Commit | Exception]:
         """Commit changes together; see `TransactionalTarget`."""
@@ -243,12 +246,14 @@ def _lines(
     return checkpoint(lines)
 
 
-def _filled_values(
-    change: TableChange[Any], plans: Mapping[str, ColumnPlan], session: SparkSession
+def _write_values(
+    change: TableChange[Any],
+    plans: Mapping[str, ColumnPlan],
+    session: SparkSession,
+    values: Mapping[str, Value],
 ) -> dict[str, str]:
-    """Return SQL of what older rows hold in added columns, where that is not NULL."""
-    filled = change.evolution.filled
-    if not filled:
+    """Return SQL of values by their columns."""
+    if not values:
         return {}
     texts = (
         value_text(
@@ -257,13 +262,12 @@ def _filled_values(
             plans[name].source,
             spark=change.columns[name],
         )
-        for name, value in filled.items()
+        for name, value in values.items()
     )
     (row,) = session.sql(f"SELECT {', '.join(texts)}").collect()
     return {
-        name: f"{literal(text)}::{plans[name].type}"
-        for name, text in zip(filled, row, strict=True)
-        if text is not None
+        name: "NULL" if text is None else f"{literal(text)}::{plans[name].type}"
+        for name, text in zip(values, row, strict=True)
     }
 
 

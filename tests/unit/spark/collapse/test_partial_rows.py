@@ -20,6 +20,8 @@ from airflow_provider_binlog.spark.target.protocol import LACKS, held
 from tests.unit.spark.plain_collapse import Image, collapse_plainly
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.spark
@@ -47,8 +49,8 @@ def rows(*changes: Change) -> list[tuple[Any, ...]]:
     ]
 
 
-def collapsed(frame: DataFrame) -> dict[int, Any]:
-    found = collapse_parts(frame, width=3, key=[0], groups=GROUPS).collect()
+def collapsed(frame: DataFrame, deletes: str = "hard") -> dict[int | None, Any]:
+    found = collapse_parts(frame, width=3, key=[0], groups=GROUPS, deletes=deletes).collect()
     return {row.c0: row for row in found}
 
 
@@ -95,12 +97,14 @@ def test_what_is_left_of_a_row(
     assert one(spark, *changes) == expected
 
 
-def marked(spark: SparkSession, *changes: tuple[int, Change]) -> dict[int, Any]:
+def marked(
+    spark: SparkSession, *changes: tuple[int, Change], deletes: str = "hard"
+) -> dict[int | None, Any]:
     """Return the rows of changes with the numbers of their events, by key."""
     plain = rows(*(change for _, change in changes))
     events = [(*row, event) for row, (event, _) in zip(plain, changes, strict=True)]
     frame = spark.createDataFrame(events, f"{_SCHEMA}, {EVENT} int")
-    return collapsed(mark_before_images(frame, key=[0], groups=GROUPS))
+    return collapsed(mark_before_images(frame, key=[0], groups=GROUPS), deletes)
 
 
 def test_a_key_that_changes_is_followed_only_with_the_whole_row(spark: SparkSession) -> None:
@@ -178,6 +182,60 @@ def test_random_changes_are_collapsed_as_one_by_one(spark: SparkSession) -> None
             assert (row.c1, row.c2) == tuple(map(left.values.get, names)), key
             flags = row[held(0)], row[held(1)]
             assert flags == tuple(name in left.values for name in names), key
+
+
+def random_images(chance: Random, key: int) -> Iterator[tuple[str, int, str, str]]:
+    """Yield images of three rows, as a server may log them, some from before the first one."""
+    rows = dict.fromkeys(range(key, key + 3), "")
+    for _ in range(chance.randint(1, 12)):
+        values = chance.choice("-ab"), chance.choice("-ab")
+        here = [each for each, state in rows.items() if state != "deleted"]
+        free = [each for each, state in rows.items() if state != "there"]
+        kind = chance.choice(["insert", "delete", "update", "move"])
+        if kind == "insert" and free:
+            rows[at := chance.choice(free)] = "there"
+            yield "insert", at, *values
+        elif kind == "delete" and here:
+            rows[at := chance.choice(here)] = "deleted"
+            yield "delete", at, "-", "-"
+        elif kind == "update" and here:
+            yield "update_postimage", chance.choice(here), *values
+        elif kind == "move" and here and {*free} - {*here}:
+            old, new = chance.choice(here), chance.choice(sorted({*free} - {*here}))
+            rows[old], rows[new] = "deleted", "there"
+            yield "update_preimage", old, "-", "-"
+            # Without the whole row the table is refused.
+            yield "update_postimage", new, "a", "b"
+
+
+@pytest.mark.parametrize("deletes", ["soft", "ignore"])
+def test_rows_that_are_kept_have_what_they_had(spark: SparkSession, deletes: str) -> None:
+    chance, names = Random(21), ("c1", "c2")
+    changes: list[tuple[int, Change]] = []
+    for history in range(400):
+        for change in random_images(chance, history * 10):
+            event = changes[-1][0] if changes and changes[-1][1][0] == "update_preimage" else 0
+            changes.append((event or len(changes) + 1, change))
+    images = [
+        Image(kind, (key,), {n: v for n, v in zip(names, values, strict=True) if v != "-"})
+        for _, (kind, key, *values) in changes
+    ]
+
+    found = marked(spark, *changes, deletes=deletes)
+
+    expected = collapse_plainly(images, names, deletes)
+    assert {row[LACKS] for row in found.values()} >= {None, ROW, DEFAULT}
+    for (key,), left in expected.items():
+        if left.deleted and deletes == "ignore":
+            # It has not even a key.
+            assert (found[None].deleted, found[None][LACKS]) == (True, None)
+            continue
+        row = found[key]
+        assert row.deleted == left.deleted, key
+        assert row[LACKS] == left.lacks(names, deletes), key
+        assert (row.c1, row.c2) == tuple(map(left.values.get, names)), key
+        flags = row[held(0)], row[held(1)]
+        assert flags == tuple(name in left.values for name in names), key
 
 
 def test_an_unknown_change_is_an_error(spark: SparkSession) -> None:

@@ -19,6 +19,7 @@ from airflow_provider_binlog.spark.merge.table_merge import (
 )
 from airflow_provider_binlog.spark.plan.evolution import Evolution
 from airflow_provider_binlog.spark.plan.table_log import TableLog
+from airflow_provider_binlog.spark.target.modes import CURRENT
 from airflow_provider_binlog.spark.target.properties import Owner
 from airflow_provider_binlog.spark.target.protocol import TableChange, WholeRows
 from airflow_provider_binlog.spark.target.state import (
@@ -125,6 +126,7 @@ def load(target: MemoryTarget, lacks: str = "") -> TargetState:
         columns={"id": "int", "n": "int"},
         key=("id",),
         evolution=Evolution(fields={1: "id", 2: "n"}),
+        mode=CURRENT,
         rows=rows,
         follows=ORDERS,
         lacks=lacks,

@@ -17,9 +17,9 @@ from airflow_provider_binlog.schema import (
     RenameTable,
     TruncateTable,
 )
+from airflow_provider_binlog.spark.plan.fold import StartWithin
 from airflow_provider_binlog.spark.plan.lifecycle import identify
 from airflow_provider_binlog.spark.plan.planner import TablePlan
-from airflow_provider_binlog.spark.plan.segment import StartWithin
 from airflow_provider_binlog.spark.plan.table_log import TableLog
 from airflow_provider_binlog.spark.reload.plan import (
     OVERTAKEN,
