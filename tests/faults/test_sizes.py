@@ -13,6 +13,7 @@ import pytest
 from pymysql.cursors import SSCursor
 
 from airflow_provider_binlog.changes import CHANGE_TYPE
+from airflow_provider_binlog.transport.server.queries import log_end
 from tests.faults.tasks import Tasks, log_files
 from tests.faults.test_process import MIB, extract
 from tests.fixtures.mysql import flush_log, purge
@@ -23,6 +24,7 @@ from tests.support.worker import Worker
 pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.timeout(3600)]
 
 GIB = 1 << 30
+TABLES, CHANGED = 20_000, 20
 MANIFESTS = 3_000
 
 Digests = dict[int, tuple[int, str]]
@@ -121,6 +123,41 @@ def rotate_size(file: Path) -> int:
     stem, _, number = file.name.rpartition(".")
     following = f"{stem}.{int(number) + 1:0{len(number)}}"
     return 19 + 8 + len(following) + 4
+
+
+@pytest.mark.fault("many-tables", servers="mysql97", stores="file")
+def test_20000_tables_of_which_20_change(
+    kind: str, tasks: Tasks, worker: Worker, tmp_path: Path
+) -> None:
+    tasks.database.execute(
+        # A file for each of them takes longer.
+        "SET GLOBAL innodb_file_per_table = OFF",
+        *(f"CREATE TABLE t{number} (id INT PRIMARY KEY, n INT)" for number in range(TABLES)),
+        "SET GLOBAL innodb_file_per_table = ON",
+    )
+    changed = [f"t{number}" for number in range(0, TABLES, TABLES // CHANGED)]
+    with closing(tasks.database.connect()) as connection:
+        end = str(log_end(connection)).split(" ")[0]
+    tasks = tasks.named("many", start=end)
+
+    def change(number: int) -> None:
+        for table in changed:
+            tasks.database.execute(
+                f"INSERT INTO {table} VALUES ({number}, {number}), ({number + 10}, NULL)",
+                f"UPDATE {table} SET n = 3 WHERE id = {number}",
+                f"DELETE FROM {table} WHERE id = {number + 9}",
+            )
+
+    change(0)
+    tasks.run()
+    change(1)
+    answer, staged = worker.call("run", bounded(tasks, tmp_path))
+
+    assert answer == "done", staged
+    assert staged["tables"].keys() == {f"{tasks.database.name}.{each}" for each in changed}
+    tasks.save(staged)
+    tasks.check()
+    tasks.nothing_left()
 
 
 @pytest.mark.spark

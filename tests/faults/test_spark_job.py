@@ -82,7 +82,7 @@ def test_a_job_that_gets_too_little_memory(
     workplace.check_rows(*tables)
 
 
-@pytest.mark.fault("scratch-full", lakes="iceberg", stores="file")
+@pytest.mark.fault("scratch-full", lakes="delta iceberg", stores="file")
 def test_a_scratch_disk_that_is_full(
     format_: str, workplace: Workplace, job: SparkJob, small_disk: Path
 ) -> None:
