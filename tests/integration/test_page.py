@@ -1,11 +1,11 @@
-"""The page in Airflow's UI: a real api-server, and the rights of its users."""
+"""The page in Airflow's UI: a real api-server, its users' rights, and a real browser."""
 
 from __future__ import annotations
 
 import json
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlencode, urlsplit
@@ -14,10 +14,14 @@ import pytest
 from markupsafe import escape
 
 from airflow_provider_binlog.checkpoint import Checkpoint
+from tests.services.chromium import ARGUMENTS, find_chromium
+from tests.services.progress import ServiceError
 from tests.support.api_server import ApiServer
 from tests.support.page import HOSTILE, Shop, create_shop
 
 if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
     from tests.services.servers import Server
     from tests.support.api_server import Answer
 
@@ -325,3 +329,133 @@ def test_the_ui_may_have_a_path_of_its_own(shop: Shop) -> None:
         assert plugin["external_views"][0]["href"] == "/af/binlog/"
     finally:
         server.stop()
+
+
+# ------------------------------------------------------------------- in a browser
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    from playwright.sync_api import sync_playwright
+
+    try:
+        chromium = find_chromium()
+    except ServiceError as error:
+        pytest.skip(f"there is no Chromium: {error}")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=str(chromium.program), args=list(ARGUMENTS), env=dict(chromium.env)
+        )
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def open_page(shop: Shop, browser: Browser) -> Iterator[Callable[..., Page]]:
+    """Open a page as a user; what the browser complains about fails the test."""
+    contexts, complaints = [], []
+
+    def open_(path: str, user: str = "admin", **options: Any) -> Page:
+        context = browser.new_context(**options)
+        contexts.append(context)
+        context.add_cookies(
+            [{"name": "_token", "value": shop.server.token(user), "url": shop.server.url}]
+        )
+        page = context.new_page()
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("dialog", lambda dialog: complaints.append(dialog.message))
+        page.goto(f"{shop.server.url}{path}")
+        return page
+
+    yield open_
+    for context in contexts:
+        context.close()
+    assert complaints == []
+
+
+def test_in_airflows_ui_a_stale_table_is_reloaded_by_its_button(
+    shop: Shop, open_page: Callable[..., Page]
+) -> None:
+    page = open_page("/plugin/binlog")
+    frame = page.frame_locator("iframe")
+    frame.get_by_role("link", name="shop", exact=True).click()
+    row = frame.get_by_role("row").filter(has_text="rows were removed")
+    row.get_by_role("link", name="Reload…").click()
+    frame.get_by_role("heading", name="Reload 1 table?").wait_for()
+    frame.get_by_role("button", name="Reload").click()
+    run = frame.locator(".notice.good").get_by_role("link")
+    run_id = run.inner_text()
+
+    ((conf,),) = shop.query(f"SELECT conf FROM dag_run WHERE run_id = '{run_id}'")
+    assert json.loads(conf) == {"reload": shop.names("items")}
+    # The frame may not navigate the window, and its links to Airflow's pages do all the same.
+    run.click()
+    page.wait_for_url(re.compile(r"/dags/shop/runs/"))
+    shop.server.request("DELETE", f"/api/v2/dags/shop/dagRuns/{run_id}", user="admin")
+
+
+@pytest.mark.slow
+def test_one_searches_while_typing_and_the_focus_stays(open_page: Callable[..., Page]) -> None:
+    page = open_page(address("source"))
+    search = page.get_by_role("searchbox", name="Search")
+    search.press_sequentially("table_0123")
+
+    page.get_by_text(f"1 of {_TABLES + 4:,}").wait_for()
+    assert search.evaluate("each => each === document.activeElement")
+    search.press_sequentially("x")
+    page.get_by_text("No table matches.").wait_for()
+    assert "q=table_0123x" in page.url
+
+
+@pytest.mark.slow
+def test_the_page_shows_what_changes_without_being_loaded_again(
+    shop: Shop, open_page: Callable[..., Page]
+) -> None:
+    page = open_page(address("source", state="stale"))
+    page.evaluate("window.loaded = 1")
+    page.get_by_text("rows were removed").wait_for()
+    shop.note_merge(2, more=1)
+    try:
+        page.get_by_text("1 of 5").wait_for(timeout=60_000)
+        assert page.evaluate("window.loaded") == 1
+    finally:
+        shop.note_merge(1, more=_TABLES)
+
+
+@pytest.mark.slow
+def test_a_keyboard_reaches_everything(open_page: Callable[..., Page]) -> None:
+    page = open_page(address("source", state="stale"))
+    reached = set()
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        reached.add(
+            page.evaluate("document.activeElement.innerText || document.activeElement.name")
+        )
+
+    assert {"Skip to the content", "Sources", "GTIDs", "q", "Reload…", "Range 2"} <= reached
+    assert page.evaluate(
+        "getComputedStyle(document.activeElement).outlineStyle !== 'none' "
+        "|| document.activeElement === document.body"
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [360, 1400])
+def test_no_page_is_wider_than_the_window(width: int, open_page: Callable[..., Page]) -> None:
+    options = {"viewport": {"width": width, "height": 800}}
+    page = open_page(address("source"), **options)
+    for path in ("/binlog/", address("manifest", sequence=1), address("reload", table="page.x")):
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        page.goto(f"{page.url.split('/binlog')[0]}{path}")
+
+
+@pytest.mark.slow
+def test_it_follows_the_theme_of_airflow(open_page: Callable[..., Page]) -> None:
+    page = open_page(address("source"), color_scheme="dark")
+    color = "getComputedStyle(document.body).backgroundColor"
+    dark = page.evaluate(color)
+    page.evaluate("localStorage.setItem('theme', 'light')")
+    page.reload()
+
+    light = page.evaluate(color)
+    assert (light, dark) == ("rgb(255, 255, 255)", "rgb(17, 20, 24)")

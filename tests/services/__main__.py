@@ -10,6 +10,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from tests.services.cache import cache_root
+from tests.services.chromium import find_chromium
 from tests.services.environment import make_environment, print_requirements
 from tests.services.jars import postgresql_jars, spark_jars
 from tests.services.java import java_home
@@ -71,6 +72,7 @@ def fetch() -> None:
     for name in POSTGRESQL_RELEASES:
         PostgresServer.create(name, _FOLDER / name)
     S3Server.create(_FOLDER / "s3")
+    print(find_chromium().program)
     print(java_home())
     print(len(spark_jars() + postgresql_jars()), "jars")
 
