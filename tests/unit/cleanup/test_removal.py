@@ -232,6 +232,23 @@ def test_leavings_of_killed_tasks_are_removed_once_they_are_old() -> None:
     assert shop.paths() & (leavings | others) == others
 
 
+def test_the_log_that_a_snapshot_is_replayed_over_is_kept_until_every_lake_has_read_it() -> None:
+    shop = Shop("quick")
+    shop.stage(3, merges=shop.lakes)
+    snapshot = TimedSnapshot(shop.table, shop.clock)
+    shop.stage(17, merges=shop.lakes)
+    snapshot.read().commit()
+
+    (need,) = shop.plan().needs
+    assert (need.first, "may still be loaded" in need.reason) == (4, True)
+
+    # A merge has read it when the grace period begins.
+    shop.stage(8, merges=shop.lakes)
+    assert shop.clean().first == 22
+    assert shop.files.list("snapshots") == []
+    shop.check()
+
+
 def test_of_snapshots_that_are_taken_every_day_those_of_the_grace_period_are_kept() -> None:
     shop = Shop("quick", "slow")
     shop.stage(1, merges=shop.lakes)
