@@ -35,6 +35,7 @@ from airflow_provider_binlog.errors import (
     PositionPurgedError,
 )
 from airflow_provider_binlog.hooks.binlog import BinlogHook
+from airflow_provider_binlog.hooks.metrics import send_staged
 from airflow_provider_binlog.hooks.object_storage import open_store, reach
 from airflow_provider_binlog.hooks.tasks import (
     AirflowVariableStore,
@@ -190,6 +191,9 @@ def report_staged(
     """Return what is staged after a checkpoint, one manifest at least, and log its warnings."""
     staged = count_staged(extracted, checkpoint, name, staging_path)
     logger.info("%s: staged up to %s: %s", name, extracted.stop, describe_counts(staged))
+    tables = [table for manifest in extracted.manifests for table in manifest.tables]
+    size = sum(part.bytes for table in tables for part in table.parts)
+    send_staged(name, rows=staged["rows"], size=size, quarantined=len(staged["quarantined"]))
     for line in describe_staged(extracted.manifests):
         logger.warning("%s: %s", name, line)
     if prepared := extracted.manifests[-1].prepared:

@@ -23,6 +23,7 @@ from airflow_provider_binlog.errors import (
     UnknownMergeError,
 )
 from airflow_provider_binlog.hooks.binlog import read_postgres_settings
+from airflow_provider_binlog.hooks.metrics import send_states
 from airflow_provider_binlog.hooks.object_storage import lake_location, open_store, spark_location
 from airflow_provider_binlog.hooks.spark_submit import (
     explain_failure,
@@ -47,6 +48,7 @@ from airflow_provider_binlog.operators.merge_report import (
     describe_for_aliases,
     describe_for_asset,
     describe_merge,
+    find_held,
     list_held,
     list_merged,
     list_warnings,
@@ -300,6 +302,7 @@ class BinlogMergeOperator(RendersObjects, SparkSubmitOperator):
             self.log.info("%s", line)
         for line in (*list_warnings(result), *list_held(result)):
             self.log.warning("%s", line)
+        send_states(result["source"], self.format, find_held(result).values())
         pass_to_outlets(self, context, describe_for_asset(result))
         add_to_aliases(self, context, describe_for_aliases(result))
         return result

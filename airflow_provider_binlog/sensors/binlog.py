@@ -21,6 +21,7 @@ from airflow_provider_binlog.checkpoint import (
 )
 from airflow_provider_binlog.hooks import tasks
 from airflow_provider_binlog.hooks.binlog import BinlogHook
+from airflow_provider_binlog.hooks.metrics import send_lag
 from airflow_provider_binlog.hooks.object_storage import open_store
 from airflow_provider_binlog.hooks.tasks import AirflowVariableStore, RendersObjects
 from airflow_provider_binlog.limits import read_size
@@ -156,6 +157,7 @@ class BinlogPositionSensor(RendersObjects, BaseSensorOperator):
         if not thresholds or not state.has_work or state.checkpoint is None or not state.start:
             return ""
         lag = read_lag(self._connect(source), state.start, state.identity)
+        send_lag(source.name, lag)
         if thresholds.find_reason(lag):
             return ""
         return f"{lag.bytes:,} bytes wait, for {lag.seconds:.0f} s, which is below the thresholds"

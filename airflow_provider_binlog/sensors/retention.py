@@ -16,6 +16,7 @@ from airflow_provider_binlog.checkpoint import (
     load,
 )
 from airflow_provider_binlog.hooks import tasks
+from airflow_provider_binlog.hooks.metrics import send_lag
 from airflow_provider_binlog.hooks.object_storage import open_store
 from airflow_provider_binlog.hooks.tasks import AirflowVariableStore, RendersObjects
 from airflow_provider_binlog.limits import read_size
@@ -84,6 +85,7 @@ class BinlogRetentionSensor(RendersObjects, BaseSensorOperator):
                     return PokeReturnValue(is_done=True)
                 connect = Connections(server_settings(source)).open
                 lag = read_lag(connect, saved.position, saved.identity)
+                send_lag(source.name, lag)
                 self._check(source, lag, context)
         return PokeReturnValue(is_done=True, xcom_value=_describe(source, lag))
 

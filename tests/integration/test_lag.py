@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.observability import stats
 
 from airflow_provider_binlog import BinlogRetentionSensor, BinlogSource
 from airflow_provider_binlog.checkpoint import Checkpoint
@@ -166,8 +167,21 @@ def poke(context: dict[str, Any] | None = None, **arguments: Any) -> Any:
 
 
 @pytest.mark.usefixtures("checkpoint")
-def test_a_run_fails_before_the_server_deletes_what_is_not_staged(server: Server) -> None:
+def test_a_run_fails_before_the_server_deletes_what_is_not_staged(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gauges: dict[str, float] = {}
+
+    def gauge(name: str, value: float, tags: dict[str, str]) -> None:
+        assert tags == {"source": "shop"}
+        gauges[name] = value
+
+    monkeypatch.setattr(stats, "gauge", gauge)
+
     enough = poke(min_time=timedelta(minutes=30))
+
+    assert gauges["binlog.lag_bytes"] == enough["lag_bytes"]
+    assert int(gauges["binlog.head_room_seconds"]) - enough["head_room_seconds"] in (0, -1)
 
     assert enough["head_room_seconds"] in range(_KEPT_SECONDS - 60, _KEPT_SECONDS + 1)
     assert enough["lag_bytes"] > 0

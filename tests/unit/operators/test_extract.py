@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import pytest
 from airflow.sdk import DAG, Asset
+from airflow.sdk.observability import stats
 
 from airflow_provider_binlog import BinlogExtractOperator, BinlogSource, Limits
+from airflow_provider_binlog.capture.extract import Extracted
 from airflow_provider_binlog.errors import ConfigurationError
 from airflow_provider_binlog.operators.arguments import read_globs
+from airflow_provider_binlog.operators.extract import report_staged
+from tests.contract.checkpoint import checkpoint
+from tests.unit.staging.manifests import manifest
 
 SHOP = BinlogSource("shop", start="now")
 
@@ -60,3 +66,20 @@ def test_bad_arguments_are_refused_before_the_server_is_queried(
 ) -> None:
     with pytest.raises(ConfigurationError, match=says):
         extract(**arguments)._stage("a run")
+
+
+def test_what_is_staged_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: dict[str, float] = {}
+
+    def send(name: str, value: float, tags: dict[str, str]) -> None:
+        assert tags == {"source": "shop"}
+        sent[name] = value
+
+    monkeypatch.setattr(stats, "incr", send)
+    monkeypatch.setattr(stats, "gauge", send)
+    first, second = manifest(1), manifest(2)
+    extracted = Extracted((first, second), first.start, second.stop)
+
+    report_staged(logging.getLogger(), extracted, checkpoint(0), "shop", "file:///staging")
+
+    assert sent == {"binlog.rows": 6, "binlog.bytes": 2 * 1234, "binlog.quarantined_tables": 0}

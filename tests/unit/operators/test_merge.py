@@ -10,6 +10,7 @@ import pytest
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import DAG, BaseHook, Connection
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
+from airflow.sdk.observability import stats
 
 from airflow_provider_binlog.errors import (
     ConfigurationError,
@@ -198,8 +199,18 @@ def test_what_needs_a_person_is_warned_of_once(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(module, "find_idle_report", lambda *_: REPORT_OF_TWO)
+    tables = {}
+    monkeypatch.setattr(
+        stats, "gauge", lambda name, value, tags: tables.update({(name, *tags.values()): value})
+    )
 
     merge().execute(a_context(Instance()))
+
+    # What monitoring shows.
+    assert tables == {
+        ("binlog.tables", "shop", "delta", "loading"): 0,
+        ("binlog.tables", "shop", "delta", "stale"): 1,
+    }
 
     warned = capsys.readouterr().out
     for line in (
