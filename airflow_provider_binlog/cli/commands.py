@@ -150,6 +150,35 @@ def _stream(default: str) -> Argument:
 
 COMMANDS: tuple[Command | Group, ...] = (
     Command(
+        "sync",
+        "Bring a server's tables into a folder of this machine, and keep them up to date there",
+        f"{PACKAGE}.sync:sync",
+        (
+            _SERVER,
+            _argument(
+                "--to",
+                required=True,
+                metavar="FOLDER",
+                help="where the tables are; made if missing",
+            ),
+            _argument(
+                "--format",
+                default="delta",
+                choices=["delta", "iceberg"],
+                help="of the tables; default: delta",
+            ),
+            _tables(required=False),
+            _EXCLUDE,
+            _argument(
+                "--conf",
+                action="append",
+                metavar="NAME=VALUE",
+                help="a setting of Spark, such as spark.jars; may be repeated",
+            ),
+            _OUTPUT,
+        ),
+    ),
+    Command(
         "check",
         "Show whether a server and its tables are ready for capture, and what mends what is not",
         f"{PACKAGE}.servers:check",

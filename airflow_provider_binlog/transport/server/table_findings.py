@@ -160,7 +160,8 @@ def _check_keys(tables: ServerTables) -> Finding:
         "key",
         f"missing in {len(keyless)} tables",
         Level.WARNING,
-        "the lake table gets a row for each change, in place of the table's rows",
+        "the lake table gets a row for each change, in place of the table's rows, and a snapshot "
+        "takes LOCK TABLES",
         "name a key by TableOptions(key=...), or ALTER TABLE ... ADD PRIMARY KEY",
         tuple(map(join_table_name, keyless)),
     )
