@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import islice
 
 from airflow_provider_binlog.snapshot.plan import SnapshotFiles
-from airflow_provider_binlog.spark.merge.progress import PROGRESS, Progress, load_progress
+from airflow_provider_binlog.sources.lakes import load_lakes
+from airflow_provider_binlog.spark.merge.progress import Progress
 from airflow_provider_binlog.staging.object_store import ObjectStore
 from airflow_provider_binlog.staging.paths import (
     Snapshots,
@@ -15,7 +17,6 @@ from airflow_provider_binlog.staging.paths import (
     list_manifests,
     manifest_folder,
     manifest_name,
-    source_folder,
 )
 from airflow_provider_binlog.status.loads import Load, read_loads
 from airflow_provider_binlog.status.ranges import (
@@ -95,9 +96,8 @@ def read_status(
         count=ranges,
         bytes_max=BYTES_PER_READ,
     )
-    folders = store.folders(f"{source_folder(source)}/{PROGRESS}")[:_LAKES_MAX]
-    found = (load_progress(files, f"{PROGRESS}/{folder}") for folder in folders)
-    lakes = tuple(sorted(filter(None, found), key=lambda progress: progress.lake))
+    found = islice(load_lakes(store, source), _LAKES_MAX)
+    lakes = tuple(sorted(found, key=lambda progress: progress.lake))
     loads = read_loads(SnapshotFiles(store, source), Snapshots(files), memory, key, count=_LOADS)
     processed = {id_ for lake in lakes for id_ in lake.snapshots}
     return SourceStatus(
