@@ -38,6 +38,8 @@ class TableOptions:
             is reloaded, leave it `stale`, or `ignore` that; `warn` by default.
         on_nul: In PostgreSQL, whose texts hold no NUL character: `fail` the table where one has it,
             `strip` the character, or `replace` it by U+FFFD; `fail` by default.
+        mode: What the lake table of a table without a key keeps: `current`, the default, its
+            changes; `multiset` the rows that it has.
         deletes: How deleted rows are handled: `hard`, the default, removes them; `soft` marks them
             in the column `_deleted_at`; `ignore` leaves them as they are.
         metadata: Whether the lake table has columns that say when, where and how a row last
@@ -57,6 +59,7 @@ class TableOptions:
     target: str | None = None
     on_foreign_write: str | None = None
     on_nul: str | None = None
+    mode: str | None = None
     deletes: str | None = None
     metadata: bool | None = None
     prefix: str | None = None
@@ -173,6 +176,7 @@ class TableRules:
 _CHOICES = {
     "on_foreign_write": ("warn", "stale", "ignore"),
     "on_nul": ("fail", "strip", "replace"),
+    "mode": ("current", "multiset"),
     "deletes": ("hard", "soft", "ignore"),
 }
 

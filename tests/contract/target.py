@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_binlog.errors import TargetConflictError
+from airflow_provider_binlog.errors import ReloadNeededError, TargetConflictError
 from airflow_provider_binlog.position import Flavor, SourceIdentity
 from airflow_provider_binlog.spark.plan.evolution import Evolution
 from airflow_provider_binlog.spark.staged.types import Value
-from airflow_provider_binlog.spark.target.modes import CURRENT, TableMode
+from airflow_provider_binlog.spark.target.modes import CURRENT, MULTISET, TableMode
 from airflow_provider_binlog.spark.target.properties import Owner
 from airflow_provider_binlog.spark.target.protocol import (
     AppendedRows,
     Commit,
+    CountedRows,
     KeyedRows,
     TableChange,
     Target,
@@ -126,6 +127,14 @@ class TargetLake(ABC):
 
     def marked(self, *rows: SourceRow) -> KeyedRows[Any]:
         return replace(self.keyed(*rows, columns=MARKED_COLUMNS), marks="removed_at")
+
+    def counted(
+        self, mark: int, *rows: SourceRow, columns: dict[str, str] | None = None, **other: Any
+    ) -> TableChange[Any]:
+        """Return a change of a table without a key."""
+        made = CountedRows(self.make(columns or COLUMNS, rows))
+        other |= {"columns": columns or COLUMNS, "key": (), "mode": MULTISET}
+        return self.change(mark, made, **other)
 
     def create_with_marks(self, *rows: dict[str, Any]) -> None:
         """Create the table with rows that are not marked."""
@@ -300,6 +309,64 @@ class TargetCases:
 
         assert lake.rows() == [ONE, TWO, ONE | {"id": 3}]
         assert lake.state.key == ()
+
+    def test_copies_of_rows_are_added_and_removed(self, lake: TargetLake) -> None:
+        lake.commit(lake.change(1, lake.whole(ONE, ONE, ONE, TWO), key=(), mode=MULTISET))
+        nothing = {"id": None, "n": None, "note": None}
+
+        done = lake.commit(
+            lake.counted(
+                2, SourceRow(ONE, copies=-2), SourceRow(TWO, copies=1), SourceRow(nothing, copies=2)
+            )
+        )
+
+        assert lake.rows() == sorted([ONE, TWO, TWO, nothing, nothing], key=repr)
+        assert (done.inserted, done.updated, done.deleted) == (3, 0, 2)
+        assert (lake.state.applied, lake.state.key, lake.state.mode) == (Mark(2), (), MULTISET)
+
+        with lake.killed_before_rows(), pytest.raises(RuntimeError, match="killed"):
+            lake.commit(lake.counted(3, SourceRow(nothing, copies=-2)))
+        lake.commit(lake.counted(3, SourceRow(nothing, copies=-2), SourceRow(ONE, copies=-1)))
+        assert lake.rows() == [TWO, TWO]
+
+    def test_copies_that_are_not_there_are_not_removed(self, lake: TargetLake) -> None:
+        lake.commit(lake.change(1, lake.whole(ONE, TWO), key=(), mode=MULTISET))
+        missing = SourceRow(ONE | {"note": None}, copies=-1)
+
+        for row in (SourceRow(TWO, copies=-2), missing):
+            with pytest.raises(ReloadNeededError, match="does not have"):
+                lake.commit(lake.counted(2, row, SourceRow(ONE, copies=1)))
+            assert (lake.rows(), lake.state.applied) == ([ONE, TWO], Mark(1))
+
+    def test_copies_have_the_values_of_new_columns(self, lake: TargetLake) -> None:
+        # The names are those of columns that a commit may need.
+        columns = COLUMNS | {"found": "double", "copies": "double"}
+        lake.commit(lake.change(1, lake.whole(ONE, ONE, TWO), key=(), mode=MULTISET))
+        evolution = Evolution(
+            added={"found": "double", "copies": "double"},
+            filled={"found": -0.0},
+            columns={name: name for name in COLUMNS},
+            fields=FIELDS | {4: "found", 5: "copies"},
+        )
+        new = {"found": -0.0, "copies": None}
+
+        lake.commit(
+            lake.counted(
+                2,
+                SourceRow(ONE | new, copies=-1),
+                SourceRow(ONE | new | {"found": 0.0}, copies=2),
+                columns=columns,
+                evolution=evolution,
+            )
+        )
+
+        assert lake.rows(columns) == sorted(
+            [ONE | new, TWO | new, *[ONE | new | {"found": 0.0}] * 2], key=repr
+        )
+        lake.commit(
+            lake.counted(3, SourceRow(ONE | new | {"found": 0.0}, copies=-2), columns=columns)
+        )
+        assert lake.rows(columns) == sorted([ONE | new, TWO | new], key=repr)
 
     def test_columns_evolve_by_their_ids(self, lake: TargetLake) -> None:
         before = lake.create()

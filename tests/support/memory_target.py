@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_binlog.errors import MergeError, TargetConflictError
+from airflow_provider_binlog.errors import MergeError, ReloadNeededError, TargetConflictError
 from airflow_provider_binlog.spark.target.properties import (
     announce_fills,
     fields_property,
@@ -20,11 +20,16 @@ from airflow_provider_binlog.spark.target.properties import (
     find_last_properties,
     new_fields_property,
 )
-from airflow_provider_binlog.spark.target.protocol import Commit, KeyedRows, WholeRows
+from airflow_provider_binlog.spark.target.protocol import (
+    Commit,
+    CountedRows,
+    KeyedRows,
+    WholeRows,
+)
 from airflow_provider_binlog.spark.target.state import NOTHING, TABLE_ID, Contents, TargetState
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from airflow_provider_binlog.schema import TableName
     from airflow_provider_binlog.spark.plan.evolution import Evolution
@@ -39,11 +44,13 @@ class SourceRow:
         values: The row by column name; of a delete at least its key.
         deleted: Whether the key is to be deleted.
         lacks: Columns that the row does not hold.
+        copies: Of a counted row, how many more of it there are to be.
     """
 
     values: dict[str, Any]
     deleted: bool = False
     lacks: frozenset[str] = frozenset()
+    copies: int = 1
 
 
 @dataclass
@@ -179,6 +186,29 @@ def as_number(value: Any, type_: str) -> Any:
     return int(Decimal(value)) if isinstance(value, str) and type_.startswith("decimal") else value
 
 
+def _write_copies(
+    table: MemoryTable, changes: Sequence[SourceRow], filled: Mapping[str, Any]
+) -> tuple[list[dict[str, Any]], Commit]:
+    rows, done = [{**row, **filled} for row in table.rows], {"inserted": 0, "deleted": 0}
+    for change in changes:
+        assert change.copies, "a row that there is as often as before"
+        row = {id_: change.values[name] for name, id_ in table.ids.items()}
+        for _ in range(-change.copies):
+            same = next((at for at, each in enumerate(rows) if _is_equal(each, row)), None)
+            if same is None:
+                raise ReloadNeededError("rows were deleted that the lake table does not have")
+            del rows[same]
+            done["deleted"] += 1
+        rows += [dict(row) for _ in range(change.copies)]
+        done["inserted"] += max(change.copies, 0)
+    return rows, Commit(**done, updated=0, version=table.version + 1)
+
+
+def _is_equal(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    # As text: 0 is another value than -0.
+    return all(repr(one.get(id_)) == repr(value) for id_, value in other.items())
+
+
 def write_rows(
     table: MemoryTable, change: TableChange[list[SourceRow]]
 ) -> tuple[list[dict[str, Any]], Commit]:
@@ -192,6 +222,8 @@ def write_rows(
         ids[name]: as_number(value, table.columns[name])
         for name, value in change.evolution.filled.items()
     }
+    if isinstance(changes, CountedRows):
+        return _write_copies(table, changes.rows, filled)
     keyed = changes if isinstance(changes, KeyedRows) else None
     marks = None if keyed is None or keyed.marks is None else ids[keyed.marks]
     key = [ids[name] for name in changes.key]

@@ -97,6 +97,8 @@ def test_the_text_of_rules_is_read_back_and_survives_a_command_line() -> None:
         ({"shop.*": {"target": "orders"}}, r"needs \{table\}"),
         ({"shop.visits": {"exclude_columns": "ip"}}, "another type.*option=exclude_columns"),
         ({"shop.visits": {"hash_columns": [""]}}, "a column has no name.*option=hash_columns"),
+        ({"shop.*": {"mode": "history"}}, "mode is current or multiset.*given=history"),
+        ({"shop.*": {"deletes": "keep"}}, "deletes is hard, soft or ignore.*given=keep"),
         ({"shop.*": {"on_foreign_write": "fail"}}, "warn, stale or ignore.*given=fail"),
         ({"a.b": {"cluster_by": "id"}}, "another type.*table=a.b, option=cluster_by"),
         ({"a.b": {"cluster_by": ["id"], "partition_by": ["id"]}}, "not both.*table=a.b"),

@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  PySpark's own habit.
 
 from airflow_provider_binlog.manifest import Part
+from airflow_provider_binlog.spark.collapse.counted_rows import count_copies, repeat_copies
 from airflow_provider_binlog.spark.collapse.kept_rows import (
     CHANGES,
     ENDS,
@@ -109,6 +110,8 @@ class SparkRows:
     def make(self, segment: Segment, state: TargetState | None) -> SourceRows:
         """See `RowMaker`."""
         session = self._prepare(segment, state)
+        if segment.mode.is_multiset:
+            return self._count(session, segment, alone=segment.replaces_rows(state))
         range_of, few = _find_key_column(segment, state), _has_few_rows(segment)
         if segment.groups:
             rows, counts = self._complete(session, segment, state, range_of)
@@ -129,7 +132,7 @@ class SparkRows:
 
     def refuse_orphans(self, rows: SourceRows, segment: Segment, table: str) -> None:
         """See `RowMaker`."""
-        if segment.groups:
+        if segment.groups and segment.mode.has_key:
             refuse_orphans(rows.frame.sparkSession, rows.frame, segment, table)
 
     def _prepare(self, segment: Segment, state: TargetState | None) -> SparkSession:
@@ -147,6 +150,16 @@ class SparkRows:
         # Few in one partition are not shuffled.
         is_one = _has_few_rows(segment) and len(segment.parts) <= _FEW_PARTS
         return changes.coalesce(1) if is_one else changes
+
+    def _count(self, session: SparkSession, segment: Segment, *, alone: bool) -> SourceRows:
+        """Return how many copies of each row there are to be more; all of them if `alone`."""
+        few = _has_few_rows(segment)
+        changes = self._read(session, segment)
+        rows, counts = count_copies(changes, segment, keep=as_literals if few else checkpoint)
+        _check_count(segment, counts)
+        if alone:
+            rows = repeat_copies(rows, counts, segment)
+        return SourceRows(rows, segment.bytes, few, counts)
 
     def _complete(
         self,
@@ -234,7 +247,7 @@ def _key_numbers(segment: Segment) -> list[int]:
 
 def _find_key_column(segment: Segment, state: TargetState | None) -> KeyColumn | None:
     """Return the source column whose values may spare the MERGE files; None if none does."""
-    if state is None or state.files <= 1 or segment.reloads:
+    if state is None or state.files <= 1 or segment.reloads or not segment.target_key:
         return None
     first, types = segment.target_key[0], segment.target_columns
     if not has_intervals(types[first]):

@@ -303,7 +303,7 @@ def check_mode(table: LakeTable, staged: StagedLog) -> None:
     state = table.state
     if state is None or state.is_empty or (table.is_foreign and not state.mode.keeps_removed):
         return
-    wanted = choose_mode(table.options, keyed=not state.mode.is_changelog)
+    wanted = choose_mode(table.options, keyed=state.mode.has_key)
     if state.mode.has_rows_of(wanted):
         return
     reason = f"its options say {wanted}, and the lake table was made with {state.mode}"

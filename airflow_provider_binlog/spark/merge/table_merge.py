@@ -23,6 +23,7 @@ from airflow_provider_binlog.spark.target.properties import Owner
 from airflow_provider_binlog.spark.target.protocol import (
     AppendedRows,
     Commit,
+    CountedRows,
     KeyedRows,
     RowChanges,
     TableChange,
@@ -142,6 +143,8 @@ def _row_changes(segment: Segment, state: TargetState | None, rows: Rows) -> Row
         return WholeRows(rows)
     if segment.is_changelog:
         return AppendedRows(rows, segment.target_key)
+    if segment.mode.is_multiset:
+        return CountedRows(rows)
     marks, rest = segment.mode.deleted_at, None
     if segment.base is not None and marks is not None:
         rest = find_marks(segment.mode, segment.base)
@@ -171,7 +174,7 @@ def _count_missing(segment: Segment, state: TargetState | None, commit: Commit) 
     """
     if segment.is_changelog or segment.reloads or segment.start is not None:
         return None
-    if segment.mode.keeps_removed:
+    if segment.mode.keeps_removed or segment.mode.is_multiset:
         return None
     deleted = 0 if state is None or segment.starts_empty else commit.deleted
     if commit.inserted is None or deleted is None:

@@ -191,6 +191,8 @@ class Fold:
             key = tables.chosen_key or key
         if not key and state is not None and not tables.reloads:
             key = state.key
+        if tables.mode.is_multiset:
+            key = ()
         names = {field.name for field in fold.wanted or ()}
         if not fold.staged and not names.issuperset(key or ()):
             # The columns wait for the first row, which shows the key.

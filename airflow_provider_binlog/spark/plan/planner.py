@@ -101,7 +101,7 @@ def plan_table(
 def _is_keyed(tables: TableRange, first: int) -> bool:
     """Whether rows are merged by a key: as the lake table says, or else as the log does."""
     if tables.state is not None:
-        return not tables.state.mode.is_changelog
+        return tables.state.mode.has_key
     if tables.chosen_key is not None:
         return True
     log, staged = tables.log, read_rows_of(tables, None).staged

@@ -43,7 +43,7 @@ class Segment:
         mark: What is committed with it: how much of the log the lake table contains then.
         ends: Whether the table's name stands for no table afterwards.
         columns: Name and Spark type of each column of the source's table in the lake.
-        key: Names of the columns that identify a row; empty for a changelog.
+        key: Names of the columns that identify a row; empty if it has none.
         evolution: How the lake table has to change before; with no columns if it is to be created.
         null_safe: Whether a key column may be NULL in what is read.
         mode: What the lake table keeps of the table.
@@ -107,7 +107,7 @@ class Segment:
         Empty if every row is whole; also for a changelog, which keeps them as they are.
         """
         groups: dict[object, list[str]] = {}
-        for column in self.columns if self.key else ():
+        for column in () if self.is_changelog else self.columns:
             if column in self.key:
                 # Checked when it is read.
                 continue

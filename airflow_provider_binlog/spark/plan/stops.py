@@ -34,7 +34,7 @@ class StopSearch:
         tables = fold.tables
         self.fold, self.log, self.state = fold, tables.log, tables.state
         self.chosen_key, self.keyed = tables.chosen_key, tables.keyed
-        self.keeps_rows = tables.keeps_rows
+        self.keeps_rows, self.mode = tables.keeps_rows, tables.mode
         # Names of the lake table's columns by field id; of those that count.
         self.columns = dict[int, str]()
         if self.state is not None:
@@ -78,13 +78,13 @@ class StopSearch:
     def _kinds(self) -> Iterator[Stop]:
         """A lake table has a key, or it is a changelog: rows of the other kind do not fit."""
         for part in self.fold.staged:
-            if self.chosen_key or bool(part.schema.key) == self.keyed:
+            if self.chosen_key or bool(part.schema.key) == self.mode.has_key:
                 continue
             reason = (
                 "the table's primary key was dropped, and the lake table's rows are known by it "
                 "(choose a key with options={...}, or drop the lake table, before the reload)"
-                if self.keyed
-                else "the table got a primary key, and the lake table is a changelog"
+                if self.mode.has_key
+                else f"the table got a primary key, and the lake table is a {self.mode.kind}"
             )
             yield self._at_last(
                 lambda action: isinstance(action, SetKey | CreateTable), part, reason

@@ -65,6 +65,7 @@ SNAPSHOT_CHANGE = "snapshot"
 """Change type of rows that a snapshot has, and of those that it does not have any more."""
 
 _TYPES = {DELETED_AT: "timestamp"} | METADATA
+_KINDS = ("current", "multiset", "changelog")
 _PREFIX, _METADATA_PREFIX = "_", "_binlog_"
 
 
@@ -73,7 +74,8 @@ class TableMode:
     """What a lake table keeps of its table.
 
     Attributes:
-        kind: `current`: the rows of a table with a key; `changelog`: the changes of one without.
+        kind: `current`: the rows of a table with a key; `multiset`: those of one without;
+            `changelog`: the changes of one without.
         deletes: `hard`: deleted rows are removed; `soft`: they are marked; `ignore`: they stay.
         names: Names of the columns besides those of the source's table, by what they hold; of a
             changelog they are those of `CHANGELOG_COLUMNS`.
@@ -94,7 +96,8 @@ class TableMode:
         if not text:
             return CHANGELOG if changelog else CURRENT
         try:
-            return from_json(cls, json.loads(text))
+            mode = from_json(cls, json.loads(text))
+            _KINDS.index(mode.kind)
         except MALFORMED as error:
             raise MergeError(
                 "a property of the lake table was edited: set it as it was, or drop the table, and "
@@ -102,6 +105,7 @@ class TableMode:
                 property=MODE,
                 cause=cause_of(error),
             ) from error
+        return mode
 
     @property
     def text(self) -> str:
@@ -121,6 +125,16 @@ class TableMode:
         return self.kind == "changelog"
 
     @property
+    def is_multiset(self) -> bool:
+        """Whether rows are counted, for want of a key to merge by."""
+        return self.kind == "multiset"
+
+    @property
+    def has_key(self) -> bool:
+        """Whether rows are merged by a key."""
+        return not (self.is_changelog or self.is_multiset)
+
+    @property
     def keeps_removed(self) -> bool:
         """Whether it keeps rows, by their key, that the table does not have any more."""
         return self.deletes != "hard"
@@ -136,12 +150,13 @@ class TableMode:
 
     def __str__(self) -> str:
         """Return the options that choose it, for people."""
-        if self.is_changelog:
-            return "a changelog"
+        if not self.has_key:
+            return f"a {self.kind}"
         return f"deletes={self.deletes!r}"
 
 
 CURRENT = TableMode()
+MULTISET = TableMode("multiset")
 CHANGELOG = TableMode("changelog", names={name: name for name in CHANGELOG_COLUMNS})
 
 
@@ -149,7 +164,18 @@ def choose_mode(options: TableOptions, *, keyed: bool) -> TableMode:
     """Return the mode that options choose for a table with a key, or one without.
 
     A changelog has every delete, and metadata of every change: these options choose nothing there.
+
+    Raises:
+        ConfigurationError: The options cannot be followed together.
     """
+    if not keyed and options.mode == "multiset":
+        if options.deletes not in (None, "hard") or options.metadata:
+            raise ConfigurationError(
+                "the table has no key, and a multiset has neither deleted rows nor metadata: set "
+                "deletes='hard' and metadata=False for it",
+                options=options.given,
+            )
+        return MULTISET
     if not keyed:
         return CHANGELOG
     deletes = options.deletes or "hard"

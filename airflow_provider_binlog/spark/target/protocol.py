@@ -21,6 +21,9 @@ Rows = TypeVar("Rows")
 DELETED = "deleted"
 """Column of the source rows: whether the row's key is to be deleted."""
 
+COPIES = "copies"
+"""Column of counted source rows: how many copies more there are to be; less if it is negative."""
+
 LACKS = "lacks"
 """Column of the source rows where images lack columns: what the row needs that the range does not
 hold; NULL if it is whole."""
@@ -70,13 +73,23 @@ class AppendedRows(Generic[Rows]):
 
 
 @dataclass(frozen=True)
+class CountedRows(Generic[Rows]):
+    """Different rows, and how many copies of each there are to be more, or less.
+
+    A table that has not as many copies as there are to be less needs a reload: the commit fails.
+    """
+
+    rows: Rows
+
+
+@dataclass(frozen=True)
 class WholeRows(Generic[Rows]):
     """All rows that the table has afterwards."""
 
     rows: Rows
 
 
-RowChanges: TypeAlias = KeyedRows[Rows] | AppendedRows[Rows] | WholeRows[Rows]
+RowChanges: TypeAlias = KeyedRows[Rows] | AppendedRows[Rows] | CountedRows[Rows] | WholeRows[Rows]
 
 
 @dataclass(frozen=True)
@@ -90,7 +103,7 @@ class TableChange(Generic[Rows]):
         mark: How much of the log the lake table contains afterwards.
         stop: Where the range ends that the last manifest covers; for people.
         columns: Name and Spark type of each column afterwards.
-        key: Columns that rows are merged by; none for a changelog.
+        key: Columns that rows are merged by; none for a table without one.
         evolution: How the columns of `before` change, and which fields they are of.
         mode: What the lake table keeps of its table.
         rows: What happens to the rows.

@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeAlias
 
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_provider_binlog.errors import TargetConflictError
+from airflow_provider_binlog.errors import ReloadNeededError, TargetConflictError
 from airflow_provider_binlog.names import quote_identifier
 from airflow_provider_binlog.schema import TableName
 from airflow_provider_binlog.spark.collapse.kept_rows import (
@@ -43,6 +43,7 @@ from airflow_provider_binlog.spark.target.properties import (
 from airflow_provider_binlog.spark.target.protocol import (
     AppendedRows,
     Commit,
+    CountedRows,
     KeyedRows,
     TableChange,
     WholeRows,
@@ -260,6 +261,8 @@ class TableCommit:
             query = merge_sql.rows_to_keep({name: names.index(name) for name in state.columns})
             done = self.lake.overwrite(self.session, self.change, state, query)
             return done and replace(done, inserted=changes.rows.counts.upserts)
+        if isinstance(changes, CountedRows):
+            return self._write_copies(changes.rows, state)
         key, rows = changes.key, changes.rows
         first, type_ = quote_identifier(key[0]), self.change.columns[key[0]]
         filled = self._literals(self.change.evolution.filled)
@@ -284,6 +287,33 @@ class TableCommit:
         frame.createOrReplaceTempView(merge_sql.CHANGES)
         with filtered:
             return self.lake.merge(self.session, self.change, state, statement)
+
+    def _write_copies(self, rows: SourceRows, state: TargetState) -> Commit | None:
+        """Add copies of rows, and remove others."""
+        table, columns = self.change.table, self.change.columns
+        filled = self._literals(self.change.evolution.filled)
+        rows.frame.createOrReplaceTempView(merge_sql.COUNTED)
+        removes = rows.counts.deletes > 0
+        query = merge_sql.copies_to_add(columns)
+        if removes:
+            query = merge_sql.copies_to_write(table, columns, filled)
+        # It reads the table that is to be changed.
+        frame = checkpoint(self.session.sql(query)) if removes else self.session.sql(query)
+        short = frame.where(f"{merge_sql.SHORT} > 0").count() if removes else 0
+        if short:
+            raise ReloadNeededError(
+                "rows were deleted that the lake table does not have, or not as often: reload the "
+                "table from a snapshot",
+                target=table,
+                rows=short,
+            )
+        frame.createOrReplaceTempView(merge_sql.CHANGES)
+        raise_partitions(self.session, EXPANSION * rows.bytes + state.bytes * removes)
+        statement = merge_sql.merge_copies(table, columns, filled, removes=removes)
+        done = self.lake.merge(self.session, self.change, state, statement)
+        # Copies that stay are written again.
+        counts = rows.counts
+        return done and replace(done, inserted=counts.upserts, updated=0, deleted=counts.deletes)
 
     def _literals(self, values: Mapping[str, Value]) -> dict[str, str]:
         types = self.change.columns

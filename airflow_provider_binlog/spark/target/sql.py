@@ -12,13 +12,29 @@ from airflow_provider_binlog.names import quote_identifier
 from airflow_provider_binlog.spark.names import quote_text
 from airflow_provider_binlog.spark.plan.evolution import Evolution
 from airflow_provider_binlog.spark.staged.types import Value
-from airflow_provider_binlog.spark.target.protocol import DELETED, LACKS, held, source_column
+from airflow_provider_binlog.spark.target.protocol import (
+    COPIES,
+    DELETED,
+    LACKS,
+    held,
+    source_column,
+)
 
 CHANGES = "binlog_changes"
 """The view the source rows are read from; each session has its own."""
 
+COUNTED = "binlog_counted"
+"""The view counted source rows are read from."""
+
+REMOVES, SHORT = "removes", "short"
+
 ORPHAN = "a change of a row that the target does not have"
 """Message of a MERGE that fails on one."""
+
+
+def comparable(value: str, type_: str) -> str:
+    """Return the SQL of what equal values alone have in common: Spark takes -0 for 0."""
+    return f"CAST({value} AS string)" if "float" in type_ or "double" in type_ else value
 
 
 def literal(value: Value, type_: str) -> str:
@@ -99,6 +115,86 @@ def _update_others(values: Mapping[str, str], where: str = "") -> str:
     """Return the clause of a MERGE for rows of the target that no source row is of."""
     pairs = ", ".join(f"t.{quote_identifier(name)} = {value}" for name, value in values.items())
     return f" WHEN NOT MATCHED BY SOURCE{where} THEN UPDATE SET {pairs}"
+
+
+def copies_to_add(columns: Mapping[str, str]) -> str:
+    """Return the query of `copies_to_write` where no row is to be removed."""
+    listed = ", ".join(source_column(at) for at in range(len(columns)))
+    return (
+        f"SELECT {listed}, false AS {REMOVES}, 0 AS {SHORT} FROM {COUNTED}"  # noqa: S608
+        f" LATERAL VIEW explode(sequence(1, {COPIES})) copy AS number WHERE {COPIES} > 0"
+    )
+
+
+def copies_to_write(
+    target: str, columns: Mapping[str, str], filled: Mapping[str, str] | None = None
+) -> str:
+    """Return the query of what a MERGE of counted rows does, row by row, before it does that.
+
+    Of rows that there are to be less of, all copies are removed (`REMOVES`), and those that stay
+    are written again. `SHORT` is how many copies the target lacks of those that are to go.
+
+    Args:
+        target: The table's name, quoted.
+        columns: Names and types of all columns, in the order of the source rows.
+        filled: SQL of what the target's rows hold in columns that were just added.
+    """
+    filled = filled or {}
+    names = [source_column(at) for at in range(len(columns))]
+    types = columns.values()
+    own = [filled.get(name, f"t.{quote_identifier(name)}") for name in columns]
+    same = " AND ".join(
+        f"{comparable(f't.{at}', type_)} <=> {comparable(f's.{at}', type_)}"
+        for at, type_ in zip(names, types, strict=True)
+    )
+    found = ", ".join(f"{value} AS {at}" for at, value in zip(names, own, strict=True))
+    kept = ", ".join(f"any_value(s.{name}) AS {name}" for name in names)
+    by = ", ".join(comparable(f"s.{at}", type_) for at, type_ in zip(names, types, strict=True))
+    less = (
+        f"SELECT {kept}, any_value(s.{COPIES}) AS {COPIES}, count(t.found) AS found"  # noqa: S608
+        f" FROM {COUNTED} AS s"
+        f" LEFT JOIN (SELECT {found}, true AS found FROM {target} AS t) AS t ON {same}"
+        f" WHERE s.{COPIES} < 0 GROUP BY {by}"
+    )
+    listed = ", ".join(names)
+    return (  # Every name in it is quoted.
+        f"WITH less AS ({less})"  # noqa: S608
+        f" SELECT {listed}, true AS {REMOVES}, greatest(-{COPIES} - found, 0) AS {SHORT} FROM less"
+        f" UNION ALL {copies_to_add(columns)}"
+        f" UNION ALL SELECT {listed}, false, 0 FROM less"
+        f" LATERAL VIEW explode(sequence(1, found + {COPIES})) copy AS number"
+        f" WHERE found + {COPIES} > 0"
+    )
+
+
+def merge_copies(
+    target: str,
+    columns: Mapping[str, str],
+    filled: Mapping[str, str] | None = None,
+    *,
+    removes: bool = True,
+) -> str:
+    """Return the MERGE of the rows of `copies_to_write`, in `CHANGES`.
+
+    Where it `removes` none, it does not read the target.
+    """
+    filled = filled or {}
+    own = [quote_identifier(name) for name in columns]
+    same = " AND ".join(
+        f"{comparable(filled.get(name, f't.{quote_identifier(name)}'), type_)}"
+        f" <=> {comparable(f's.{source_column(at)}', type_)}"
+        for at, (name, type_) in enumerate(columns.items())
+    )
+    values = ", ".join(f"s.{source_column(at)}" for at in range(len(own)))
+    others = _update_others(filled) if filled else ""
+    condition, deletes = f"s.{REMOVES} AND {same}", " WHEN MATCHED THEN DELETE"
+    if not removes:
+        condition, deletes = "false", ""
+    return (
+        f"MERGE INTO {target} AS t USING {CHANGES} AS s ON {condition}{deletes}"  # noqa: S608
+        f" WHEN NOT MATCHED AND NOT s.{REMOVES} THEN INSERT ({', '.join(own)}) VALUES ({values})"
+        f"{others}"
+    )
 
 
 def rows_to_keep(columns: Mapping[str, int]) -> str:

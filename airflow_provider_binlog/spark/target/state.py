@@ -118,7 +118,7 @@ class Contents:
 
 
 KEY = "binlog.key"
-"""Table property: the key columns rows are merged by, as a JSON list; empty for a changelog."""
+"""Table property: the key columns rows are merged by, as a JSON list; empty if it has none."""
 
 TABLE_ID = "binlog.table_id"
 """Table property: the id of the table whose rows it has."""
@@ -288,7 +288,7 @@ class TargetState:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """The columns that rows are merged by; empty for a changelog; see `read_key`."""
+        """The columns that rows are merged by; empty if there are none; see `read_key`."""
         if KEY not in self.properties:
             raise MergeError("a property of the lake table is missing", property=KEY)
         return read_key(self.properties[KEY])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -186,6 +187,8 @@ class MemoryRows:
                 )
                 for change in self._changes(segment)
             ]
+        if segment.mode.is_multiset:
+            return self._count(segment, alone=segment.replaces_rows(state))
         columns, deletes = segment.columns.keys() - {*segment.key}, segment.mode.deletes
         images = [
             Image(
@@ -224,6 +227,30 @@ class MemoryRows:
             )
         return rows
 
+    def _count(self, segment: Segment, *, alone: bool) -> list[SourceRow]:
+        """Return how many copies more there are to be of each row; all of them if `alone`."""
+        copies = Counter[tuple[Any, ...]]()
+        before: ReadChange | None = None
+        for change in self._changes(segment):
+            row = change.row
+            is_end = change.type in ("delete", "update_preimage")
+            if change.has != {*segment.columns}:
+                if change.type != "update_postimage" or before is None:
+                    raise ReloadNeededError("not all of a row", position=segment.position)
+                row = before.row | {name: row[name] for name in change.has}
+            copies[tuple(row[name] for name in segment.columns)] += -1 if is_end else 1
+            before = change if change.type == "update_preimage" else None
+        if alone and any(number < 0 for number in copies.values()):
+            raise ReloadNeededError("less than none of a row", position=segment.position)
+        named = [
+            (dict(zip(segment.columns, row, strict=True)), number)
+            for row, number in copies.items()
+            if number
+        ]
+        if alone:
+            return [SourceRow(row) for row, number in named for _ in range(number)]
+        return [SourceRow(row, copies=number) for row, number in named]
+
     def copy(self, table: str, columns: Mapping[str, str], *, size: int) -> list[SourceRow]:
         return [SourceRow(row) for row in self.target.tables[table].read()]
 
@@ -244,6 +271,11 @@ class MemoryRows:
                     raise StagingError("a part is missing", part=part.path)
                 sequence, changes = self.source.parts[part.path]
                 for change in changes:
+                    start = segment.start
+                    # All is in one binlog file.
+                    is_of_start = start is not None and sequence == start.sequence
+                    if is_of_start and start and change.position < start.offset:
+                        continue
                     row, has = _read(segment, rows, change)
                     at, type_ = (sequence, change.point), change.type.value
                     position, when = change.position, (change.commit_ts, change.gtid)

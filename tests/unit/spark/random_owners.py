@@ -34,10 +34,12 @@ class Owner:
         *,
         quiet: bool,
         begin: Callable[[], object] = lambda: None,
+        key: tuple[str, ...] = ("id",),
     ) -> None:
         self.source, self.chance, self.quiet, self.begin = source, chance, quiet, begin
+        self.types, self.key = {"id": INT if key else NUMBER, "n": NUMBER}, key
         self.table = source.create(
-            "shop", name, {"id": INT, "n": NUMBER}, ("id",), logged=chance.random() < 0.8 - quiet
+            "shop", name, dict(self.types), key, logged=chance.random() < 0.8 - quiet
         )
         self.exists = True
         self.next_id = 1
@@ -52,7 +54,7 @@ class Owner:
         self.source.note()
         if not self.exists:
             if self.chance.random() < 0.5:
-                table.types, table.key = {"id": INT, "n": NUMBER}, ("id",)
+                table.types, table.key = dict(self.types), self.key
             table.create_again()
             self.exists = True
             self.source.note()
@@ -118,8 +120,9 @@ class Owner:
         type_, value, unknown = chance.choice(
             [(NUMBER, None, False), (SEVEN, 7, False), (NEVER_NULL, 0, False), (NUMBER, 8, True)]
         )
+        keys = ["key", "no key"] if self.key else []
         action = chance.choice(
-            ["add"] * 4 + ["drop", "rename", "swap", "again", "relax", "type", "key", "no key"]
+            ["add"] * 4 + ["drop", "rename", "swap", "again", "relax", "type", *keys]
         )
         types, renamed = dict(table.types), dict[str, str]()
         added: list[str] = []

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from airflow_provider_binlog.spark.target.postgresql.connection import quote
-from airflow_provider_binlog.spark.target.protocol import DELETED, LACKS, held, source_column
+from airflow_provider_binlog.spark.target.protocol import (
+    COPIES,
+    DELETED,
+    LACKS,
+    held,
+    source_column,
+)
 
 
 def column_list(names: Iterable[str]) -> str:
@@ -92,6 +98,48 @@ def merge(
         f" WHEN NOT MATCHED{added}"
         f" THEN INSERT ({column_list(names)}) VALUES ({', '.join(values)})"
     )
+
+
+def remove_copies(table: str, columns: Mapping[str, str], staged: str) -> str:
+    """Return the DELETE of as many copies of rows as there are to be less, given the types."""
+    own, less = (
+        ", ".join(_comparable(name, type_) for name, type_ in zip(names, types, strict=True))
+        for names, types in (
+            (map(quote, columns), columns.values()),
+            (map(source_column, range(len(columns))), columns.values()),
+        )
+    )
+    # As records: NULL is the same as NULL, and the join needs no loop.
+    copies = (
+        f"SELECT t.at, s.{COPIES}, row_number() OVER (PARTITION BY s.at) AS number"
+        f" FROM (SELECT ctid AS at, ROW({own}) AS record FROM {table}) AS t"
+        f" JOIN (SELECT ctid AS at, {COPIES}, ROW({less}) AS record FROM {staged}"
+        f" WHERE {COPIES} < 0) AS s ON t.record = s.record"
+    )
+    return (
+        f"DELETE FROM {table} WHERE ctid IN (SELECT at FROM ({copies}) AS c"
+        f" WHERE number <= -{COPIES})"
+    )
+
+
+def count_removed(staged: str) -> str:
+    """Return the query of how many rows there are to be less."""
+    return f"SELECT coalesce(sum(-{COPIES}), 0) FROM {staged} WHERE {COPIES} < 0"
+
+
+def insert_copies(table: str, names: Sequence[str], staged: str) -> str:
+    """Return the INSERT of as many copies of staged rows as there are to be more."""
+    values = ", ".join(f"s.{source_column(at)}" for at in range(len(names)))
+    return (
+        f"INSERT INTO {table} ({column_list(names)}) "
+        f"SELECT {values} FROM {staged} AS s, generate_series(1, s.{COPIES})"
+    )
+
+
+def _comparable(value: str, type_: str) -> str:
+    """Return SQL of what equal values alone have in common: 0 equals -0, and `json` nothing."""
+    is_text = type_.startswith(("json", "real", "double"))
+    return f"{value}::text" if is_text else value
 
 
 def mark_rest(

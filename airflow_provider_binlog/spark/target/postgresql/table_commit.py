@@ -25,6 +25,7 @@ from airflow_provider_binlog.spark.target.properties import (
 )
 from airflow_provider_binlog.spark.target.protocol import (
     Commit,
+    CountedRows,
     KeyedRows,
     TableChange,
     WholeRows,
@@ -229,6 +230,8 @@ class TableCommit:
             inserted = connection.execute(query)
             self._set_key(stored, [by_source[name] for name in change.key], nulls=False)
             return Commit(inserted)
+        if isinstance(change.rows, CountedRows):
+            return self._write_copies(names)
         key = [[*change.columns].index(name) for name in change.key]
         at = [names[index] for index in key]
         nulls = bool(key) and connection.read(sql.has_null_keys(rows, key)) == "t"
@@ -263,6 +266,22 @@ class TableCommit:
             return Commit()
         counts = (now - then for now, then in zip(after, before or (0, 0, 0), strict=True))
         return Commit(*counts)
+
+    def _write_copies(self, names: list[str]) -> Commit:
+        """Add copies of rows, and remove others."""
+        table, rows = self.change.table, self.staged.rows
+        plans = self.staged.columns.values()
+        types = {name: plan.type for name, plan in zip(names, plans, strict=True)}
+        wanted = int(str(self.connection.read(sql.count_removed(rows))))
+        removed = self.connection.execute(sql.remove_copies(table, types, rows)) if wanted else 0
+        if removed != wanted:
+            raise ReloadNeededError(
+                "rows were deleted that the lake table does not have, or not as often: reload the "
+                "table from a snapshot",
+                target=table,
+            )
+        inserted = self.connection.execute(sql.insert_copies(table, names, rows))
+        return Commit(inserted, 0, removed)
 
     def _refuse_orphans(self, names: list[str], key: list[int], *, nulls: bool) -> None:
         query = sql.find_orphans(self.change.table, names, key, self.staged.rows, nulls=nulls)

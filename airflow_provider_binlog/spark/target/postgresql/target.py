@@ -51,9 +51,11 @@ from airflow_provider_binlog.spark.target.postgresql.types import (
     without_nul,
 )
 from airflow_provider_binlog.spark.target.protocol import (
+    COPIES,
     DELETED,
     LACKS,
     Commit,
+    CountedRows,
     KeyedRows,
     TableChange,
     held,
@@ -216,6 +218,8 @@ def _plan_columns(change: TableChange[Any], stored: StoredTable | None) -> dict[
 
 def _staged_columns(change: TableChange[Any], plans: Mapping[str, ColumnPlan]) -> dict[str, str]:
     columns = {source_column(at): plan.definition for at, plan in enumerate(plans.values())}
+    if isinstance(change.rows, CountedRows):
+        return columns | {COPIES: "bigint"}
     columns[DELETED] = "boolean"
     groups = change.rows.groups if isinstance(change.rows, KeyedRows) else ()
     columns |= {held(number): "boolean" for number in range(len(groups))}

@@ -15,7 +15,13 @@ from airflow_provider_binlog.spark.target.delta.table import DeltaLake
 from airflow_provider_binlog.spark.target.iceberg.catalog import IcebergLake
 from airflow_provider_binlog.spark.target.postgresql.table_commit import TableCommit
 from airflow_provider_binlog.spark.target.postgresql.target import PostgresTarget
-from airflow_provider_binlog.spark.target.protocol import DELETED, LACKS, held, source_column
+from airflow_provider_binlog.spark.target.protocol import (
+    COPIES,
+    DELETED,
+    LACKS,
+    held,
+    source_column,
+)
 from airflow_provider_binlog.spark.target.spark_target import SourceRows, SparkTarget
 from airflow_provider_binlog.spark.target.state import ForeignWrite
 from airflow_provider_binlog.table_options import TableRules
@@ -88,16 +94,20 @@ class SparkLake(TargetLake):
             (
                 *(row.values.get(name) for name in columns),
                 row.deleted,
+                row.copies,
                 *(not row.lacks.issuperset(group) for group in groups),
                 ROW if row.lacks else None,
             )
             for row in rows
         ]
         types = {source_column(at): type_ for at, type_ in enumerate(columns.values())}
-        types |= {DELETED: "boolean"} | {held(at): "boolean" for at in range(len(groups))}
+        types |= {DELETED: "boolean", COPIES: "bigint"} | {
+            held(at): "boolean" for at in range(len(groups))
+        }
         schema = ", ".join(f"{name} {type_}" for name, type_ in (types | {LACKS: "string"}).items())
-        deletes = sum(row.deleted for row in rows)
-        counts = Collapsed(len(rows), deletes, len(rows) - deletes)
+        deletes = sum(row.deleted or max(-row.copies, 0) for row in rows)
+        kept = sum(max(row.copies, 0) for row in rows if not row.deleted)
+        counts = Collapsed(len(rows), deletes, kept)
         frame = self.session.createDataFrame(values, schema)
         return SourceRows(frame, 1, is_few=True, counts=counts)
 
