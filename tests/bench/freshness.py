@@ -75,7 +75,7 @@ _MIB = 1 << 20
 
 
 def _transaction(random: Random, number: int) -> list[str]:
-    """Return the statements of one transaction of a shop: an order, or what becomes of one."""
+    """Return the statements of one transaction of a shop: an order, or its payment."""
     older = random.randrange(max(1, number)) + 1
     order = [
         f"INSERT INTO orders VALUES (DEFAULT, {older}, 'bestellt für Zoë', {number % 900}.99)",
@@ -99,7 +99,7 @@ def _transaction(random: Random, number: int) -> list[str]:
 
 
 def _write(account: Account, seed: int, per_second: float, stop: Event) -> int:
-    """Commit transactions at a rate until told to stop; return how many."""
+    """Commit transactions at a rate until `stop` is set; return how many."""
     random, number, began = Random(seed), 0, time.monotonic()
     with closing(connect(account, database=NAME)) as connection, connection.cursor() as cursor:
         while not stop.is_set():
