@@ -12,7 +12,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from airflow_provider_binlog.checkpoint import checkpoint_key
-from airflow_provider_binlog.cli import lake_tables as cli
+from airflow_provider_binlog.cli import checkpoints
 from airflow_provider_binlog.cli.commands import main
 from airflow_provider_binlog.errors import CheckpointError, CheckpointMissingError
 from airflow_provider_binlog.limits import Limits
@@ -120,7 +120,7 @@ def test_cleared_tasks_of_old_runs(kind: str, tasks: Tasks) -> None:
 
 def follow(text: str, tasks: Tasks) -> None:
     """Execute the command that an error names."""
-    tasks.patch.setattr(cli, "MetastoreVariableStore", lambda: tasks.variables)
+    tasks.patch.setattr(checkpoints, "MetastoreVariableStore", lambda: tasks.variables)
     _, _, command = text.partition("repair=airflow binlog ")
     words = command.partition(f" {tasks.staging}")[0].split()
     assert main([*words, tasks.staging]) == 0

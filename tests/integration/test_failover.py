@@ -199,6 +199,8 @@ def test_nothing_is_lost_and_nothing_twice(pair: Pair) -> None:
     execute(source, "CREATE DATABASE shop")
     pair.source.execute(*TABLES, "INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c')")
     pair.source.execute(tagged, "INSERT INTO visits VALUES ('tagged')")
+    # A replica of MariaDB may apply a domain before the others: the table has to be there.
+    pair.catch_up()
     pair.source.execute(other_domain, "INSERT INTO visits VALUES ('domain')")
     capture = Capture(pair.replica)
     capture.run(source)

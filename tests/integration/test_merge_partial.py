@@ -70,7 +70,7 @@ def test_random_orders(create_pipeline: Callable[..., Pipeline], kind: str, form
 
         pipeline.run()
     # All columns; and many sets of some.
-    assert all(len(each.tables[0].images) > 20 for each in pipeline.manifests)
+    assert all(len(each.tables[0].images) > 12 for each in pipeline.manifests)
 
 
 CHANGE = """

@@ -235,10 +235,10 @@ def test_a_column_that_gets_another_type_as_its_read_begins_begins_again(
     again = "ALTER TABLE numbers DROP COLUMN n, ADD COLUMN n VARCHAR(9) DEFAULT 'x'"
     statements = iter(["DO 0", again, "DO 0", "ALTER TABLE numbers DROP COLUMN text"])
 
-    def hold(connection: Any, name: TableName) -> bool:
+    def hold(connection: Any, *arguments: Any) -> bool:
         for each in islice(statements, 1):
             database.execute(each)
-        return hold_table(connection, name)
+        return hold_table(connection, *arguments)
 
     monkeypatch.setattr(f"{module}.hold_table", hold)
 

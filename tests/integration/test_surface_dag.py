@@ -245,7 +245,6 @@ def test_a_run_that_follows_the_log_stages_and_merges_what_is_logged_meanwhile(
     stop = Event()
 
     def write() -> None:
-        # One task after the other here: all changes are staged before the merge begins.
         database.execute(*MORE_CHANGES)
         for number in range(100, 10_000):
             if stop.wait(0.5):
@@ -254,17 +253,20 @@ def test_a_run_that_follows_the_log_stages_and_merges_what_is_logged_meanwhile(
 
     with ThreadPoolExecutor(1) as pool:
         writing = pool.submit(write)
+        # One task after the other here, in any order: the merge may find nothing staged yet.
         states = airflow.run_dag("binlog_shop")
         stop.set()
         writing.result()
 
-    assert set(states.values()) == {"success"}, states
-    staged, merged = airflow.returned("stage"), airflow.returned("merge")
+    assert (states["stage"], states["merge"]) == ("success", "success"), states
+    staged = airflow.returned("stage")
     manifests = staged["last_sequence"] - staged["first_sequence"] + 1
     # A range every five seconds, each where the one before it stopped.
     assert manifests == len(staged["manifests"]) >= 3
-    assert airflow.checkpoint()["sequence"] == merged["through"] == staged["last_sequence"]
+    assert airflow.checkpoint()["sequence"] == staged["last_sequence"]
+    # A process without the variable.
     del airflow.variables["BINLOG_SHOP_FOLLOW"]
+    airflow.stop()
     states = airflow.run_dag("binlog_shop")
 
     assert states["merge"] == "success", states

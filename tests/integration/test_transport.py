@@ -229,27 +229,6 @@ def test_consecutive_ranges_are_read_over_one_connection(
     assert (again[0].file, again[0].offset[0]) == (stops[0].file, stops[0].offset)
 
 
-def test_what_is_logged_while_a_followed_connection_waits_is_read(server: Server) -> None:
-    followed = FollowedBlockStream(of_server(server))
-    notes = ("first", "second", "third")
-    with closing(connect(server)) as connection:
-        start = log_end(connection)
-        for note in notes:
-            run(connection, f"INSERT INTO shop.orders (note) VALUES ('{note}')")
-            if note == "second":
-                run(connection, "FLUSH BINARY LOGS")
-            stop = log_end(connection)
-            data = b"".join(
-                bytes(block.event(index))
-                for block in followed.blocks(start, stop)
-                for index in range(len(block))
-            )
-            start = stop
-
-            assert [text for text in notes if text.encode() in data] == [note]
-    followed.close()
-
-
 def test_a_start_that_the_dump_command_cannot_express(
     server: Server, events: list[Placed], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -444,6 +423,30 @@ def test_the_active_file_cut_inside_an_event_is_truncated(
 
     with pytest.raises(TruncatedError, match=f"file={file}, offset={offset}"):
         read(FileBlockStream([copied]), Position(file, FIRST_OFFSET))
+
+
+# These two write to the log that the others read.
+
+
+def test_what_is_logged_while_a_followed_connection_waits_is_read(server: Server) -> None:
+    followed = FollowedBlockStream(of_server(server))
+    notes = ("first", "second", "third")
+    with closing(connect(server)) as connection:
+        start = log_end(connection)
+        for note in notes:
+            run(connection, f"INSERT INTO shop.orders (note) VALUES ('{note}')")
+            if note == "second":
+                run(connection, "FLUSH BINARY LOGS")
+            stop = log_end(connection)
+            data = b"".join(
+                bytes(block.event(index))
+                for block in followed.blocks(start, stop)
+                for index in range(len(block))
+            )
+            start = stop
+
+            assert [text for text in notes if text.encode() in data] == [note]
+    followed.close()
 
 
 def test_purged_files_are_purged(server: Server) -> None:

@@ -74,7 +74,8 @@ def steps_of(
     for table in manifest.tables:
         changes = [Change(table, *change) for change in _changes(store, source, table)]
         numbers = [int(change.row[ROW]) for change in changes]
-        assert numbers == sorted(set(numbers))
+        # Parts of two schemas may alternate in the log.
+        assert len(numbers) == len(set(numbers))
         steps += zip(numbers, changes, strict=True)
     return sorted(steps, key=lambda step: step[0])
 

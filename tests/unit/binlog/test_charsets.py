@@ -101,7 +101,7 @@ def test_text_is_what_the_server_converts_to(charset: str, data: bytes, text: st
     ],
 )
 def test_ill_formed_text_is_refused_or_replaced(charset: str, data: bytes) -> None:
-    with pytest.raises(FormatError, match=f"charset={charset}, value={data.hex()}"):
+    with pytest.raises(FormatError, match=rf"\(charset={charset}\)$"):
         decode_text(data, charset)
     assert "\ufffd" in decode_text(data, charset, errors="replace")
 

@@ -68,7 +68,7 @@ def test_a_table_costs_little_beside_others_of_equal_columns() -> None:
 
     few, many = _calls(_log(600, 3)), _calls(_log(600, 3, tables=300), tables=300)
 
-    assert many - few < 350 * (300 - _FEW)
+    assert many - few < 360 * (300 - _FEW)
 
 
 def test_capture_does_not_load_pandas() -> None:
