@@ -120,6 +120,7 @@ def test_what_followed_a_restored_version_is_merged_again(workplace: Workplace) 
 
 
 @pytest.mark.fault("lake-restored", lakes="delta", stores="file")
+@pytest.mark.slow
 @pytest.mark.parametrize("workplace", ["delta"], indirect=True)
 def test_a_delta_table_restored_to_before_its_first_merge_and_by_time(workplace: Workplace) -> None:
     source, table = a_table(workplace)

@@ -88,7 +88,11 @@ class Shop:
 
 @pytest.mark.parametrize(
     ("workplace", "rules"),
-    [("delta", TableRules()), ("delta", IN_A_CATALOG), ("iceberg", TableRules())],
+    [
+        ("delta", TableRules()),
+        pytest.param("delta", IN_A_CATALOG, marks=pytest.mark.slow),
+        ("iceberg", TableRules()),
+    ],
     ids=["delta by path", "delta by name", "iceberg"],
     indirect=["workplace"],
 )

@@ -201,8 +201,8 @@ FIRST = {
 @pytest.mark.parametrize(
     ("kind", "format_"),
     [
-        ("mysql97", "iceberg"),
         ("mariadb118", "iceberg"),
+        pytest.param("mysql97", "iceberg", marks=pytest.mark.slow),
         pytest.param("mysql97", "delta", marks=pytest.mark.slow),
         pytest.param("mariadb118", "delta", marks=pytest.mark.slow),
     ],

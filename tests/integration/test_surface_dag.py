@@ -187,12 +187,10 @@ def test_an_old_database_and_another_run_without_changes(
 
 @pytest.mark.spark
 @pytest.mark.timeout(900)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "combination",
-    [
-        ("mysql97", "delta", "file"),
-        pytest.param(("mariadb1011", "iceberg", "s3"), marks=pytest.mark.slow),
-    ],
+    [("mysql97", "delta", "file"), ("mariadb1011", "iceberg", "s3")],
     ids="-".join,
     indirect=True,
 )
@@ -228,12 +226,10 @@ def test_a_stale_table_is_reloaded_while_nothing_is_logged(
 
 @pytest.mark.spark
 @pytest.mark.timeout(900)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "combination",
-    [
-        ("mysql97", "delta", "file"),
-        pytest.param(("mariadb1011", "iceberg", "s3"), marks=pytest.mark.slow),
-    ],
+    [("mysql97", "delta", "file"), ("mariadb1011", "iceberg", "s3")],
     ids="-".join,
     indirect=True,
 )
