@@ -72,10 +72,10 @@ def follow(
         request = replace(request, stop=stop, wants_defaults=log.logs_partial_images())
         extracted = extract(request, log, store)
         yield extracted
-        request = request_after(request, extracted)
+        request = request_next(request, extracted)
 
 
-def request_after(request: ExtractRequest, extracted: Extracted) -> ExtractRequest:
+def request_next(request: ExtractRequest, extracted: Extracted) -> ExtractRequest:
     """Return the request of what follows the last manifest that was staged."""
     last = extracted.manifests[-1]
     return replace(

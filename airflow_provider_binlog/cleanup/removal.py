@@ -70,7 +70,7 @@ class Removal:
 
 @dataclass(frozen=True)
 class Cleanup:
-    """What can be removed.
+    """Files that can be removed, and the first manifest that is kept.
 
     Attributes:
         first: Number of the first manifest that is kept; 0 where there is none.
@@ -153,8 +153,9 @@ class _Staged:
     def __init__(self, store: ObjectStore, source: str, before: datetime) -> None:
         self._files, self._before = StoredFiles(store, source), before
         folder = source_folder(source)
-        found = {each.key.removeprefix(f"{folder}/"): each for each in store.find(folder)}
-        self._objects = found
+        self._objects = {
+            stored.key.removeprefix(f"{folder}/"): stored for stored in store.find(folder)
+        }
         self._parts: dict[int, frozenset[str]] = {}
         with ThreadPoolExecutor(_READERS) as pool:
             numbers = reversed(list_manifests(self._files))
@@ -163,7 +164,7 @@ class _Staged:
         lakes = {name: find_lake(self._files, name, before) for name in names}
         self._unknown = [name for name, lake in lakes.items() if lake is None]
         self._lakes = [lake for lake in lakes.values() if lake is not None]
-        self._snapshots = {each.id: each for each in self._read_snapshots()}
+        self._snapshots = {snapshot.id: snapshot for snapshot in self._read_snapshots()}
         plans = SnapshotFiles(store, source).unfinished()
         self._unfinished = [plan for plan in plans if planned_at(plan.id) > before]
 
@@ -208,7 +209,7 @@ class _Staged:
             yield Need(oldest, f"lake {name} has no readable record: merge into it, or forget it")
         for lake in self._lakes:
             yield from lake.needs(oldest)
-        unread = [each for each in self._snapshots.values() if not self._is_read(each)]
+        unread = [snapshot for snapshot in self._snapshots.values() if not self._is_read(snapshot)]
         begun = [
             plan.complete((), (), low=plan.low, high=plan.low, is_exact=False)
             for plan in self._unfinished

@@ -70,8 +70,7 @@ def rewind(arguments: argparse.Namespace) -> None:
     """
     log = ManifestLog(open_staging(arguments.staging_path), arguments.name)
     manifest = log.load(arguments.to)
-    saved = Checkpoint(manifest.identity, manifest.stop, manifest.sequence, _now(), name_person())
-    _save(arguments, saved)
+    _save(arguments, Checkpoint.covering(manifest, saved_at=_now(), saved_by=name_person()))
 
 
 def _save(arguments: argparse.Namespace, checkpoint: Checkpoint) -> None:
@@ -83,7 +82,7 @@ def _print(arguments: argparse.Namespace, checkpoint: Checkpoint) -> None:
     position = checkpoint.position
     record: dict[str, Any] = {
         "source": arguments.name,
-        "position": f"{position.file}:{position.offset}",
+        "position": str(position),
         "gtid": position.gtid,
         "manifest": checkpoint.sequence,
         "server": str(checkpoint.identity),

@@ -34,8 +34,8 @@ def show(arguments: argparse.Namespace) -> None:
 def _describe(manifest: Manifest) -> dict[str, Any]:
     return {
         "manifest": manifest.sequence,
-        "start": f"{manifest.start.file}:{manifest.start.offset}",
-        "stop": f"{manifest.stop.file}:{manifest.stop.offset}",
+        "start": str(manifest.start),
+        "stop": str(manifest.stop),
         "tables": len(manifest.tables),
         "rows": manifest.rows,
         "parts": sum(len(table.parts) for table in manifest.tables),
@@ -47,7 +47,7 @@ def _describe(manifest: Manifest) -> dict[str, Any]:
 
 
 def _list_tables(manifest: Manifest) -> Iterator[dict[str, Any]]:
-    reasons = {(each.database, each.table): each.reason for each in manifest.quarantined}
+    reasons = {(entry.database, entry.table): entry.reason for entry in manifest.quarantined}
     for table in manifest.tables:
         yield {
             "table": join_table_name(table.name),

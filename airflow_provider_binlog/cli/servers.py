@@ -63,7 +63,7 @@ def status(arguments: argparse.Namespace) -> int:
             record |= _describe_log(connection)
     record["capture"] = "ready" if not wrong else "not ready"
     record["problems"] = wrong
-    record["warnings"] = [str(each) for each in findings if each.level is Level.WARNING]
+    record["warnings"] = [str(finding) for finding in findings if finding.level is Level.WARNING]
     if not wrong and arguments.name is not None:
         record |= _describe_checkpoint(settings, arguments.name)
     print_record(record, arguments.output)
@@ -88,7 +88,7 @@ def _describe_checkpoint(settings: ConnectionSettings, name: str) -> dict[str, A
     if saved is None:
         return {"checkpoint": None}
     return {
-        "checkpoint": f"{saved.position.file}:{saved.position.offset}",
+        "checkpoint": str(saved.position),
         "manifest": saved.sequence,
         "saved at": saved.saved_at,
         **_describe_lag(settings, saved),
@@ -100,9 +100,8 @@ def _describe_lag(settings: ConnectionSettings, saved: Checkpoint) -> dict[str, 
         lag = read_lag(Connections(settings).open, saved.position, saved.identity)
     except BinlogError as error:
         return {"lag": str(error)}
-    head_room = lag.head_room
     return {
         "lag bytes": lag.bytes,
         "lag seconds": round(lag.seconds),
-        "head-room seconds": None if head_room is None else round(head_room.total_seconds()),
+        "head-room seconds": lag.head_room_seconds,
     }

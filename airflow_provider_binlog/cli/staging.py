@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 from typing import Any
@@ -23,17 +23,16 @@ from airflow_provider_binlog.errors import BinlogError, ConfigurationError, Stag
 from airflow_provider_binlog.names import is_captured, join_table_name, split_table_name
 from airflow_provider_binlog.protected_columns import NO_RULES, ColumnRules, find_secret
 from airflow_provider_binlog.schema import TableName
-from airflow_provider_binlog.snapshot.needed import choose_tables, find_needed
+from airflow_provider_binlog.snapshot.needed import choose_tables
 from airflow_provider_binlog.snapshot.plan import CHUNK_BYTES, SnapshotRequest
 from airflow_provider_binlog.snapshot.take import take_snapshot
 from airflow_provider_binlog.snapshot_manifest import SnapshotManifest
-from airflow_provider_binlog.sources.lakes import lake_tables, load_lakes
+from airflow_provider_binlog.sources.lakes import find_needed_now, load_lakes
 from airflow_provider_binlog.sources.settings import Connections, ConnectionSettings
 from airflow_provider_binlog.sources.state import read_server_state
 from airflow_provider_binlog.spark.merge.progress import Progress
-from airflow_provider_binlog.staging.manifest_log import ManifestLog, SchemaFiles
+from airflow_provider_binlog.staging.manifest_log import ManifestLog
 from airflow_provider_binlog.staging.object_store import ObjectStore
-from airflow_provider_binlog.staging.paths import Snapshots, StoredFiles, list_manifests
 from airflow_provider_binlog.transport.server import queries
 from airflow_provider_binlog.transport.server.information_schema import list_tables
 
@@ -51,15 +50,20 @@ def plan(arguments: argparse.Namespace) -> None:
         "what": "range",
         "table": "",
         "why": "the first run" if saved is None else f"after manifest {saved.sequence}",
-        "start": None if start is None else f"{start.file}:{start.offset}",
-        "stop": f"{end.file}:{end.offset}",
+        "start": None if start is None else str(start),
+        "stop": str(end),
         "bytes": None if start is None else queries.bytes_of(logs, start, end),
     }
-    chosen, _ = choose_tables(
-        kinds, lambda name: is_captured(name, arguments.tables, arguments.exclude or ())
-    )
+    chosen = choose_readable(kinds, arguments.tables, arguments.exclude or ())
     needed = _list_needed(store, arguments.name, chosen)
     print_records([record, *needed], arguments.output)
+
+
+def choose_readable(
+    kinds: Mapping[TableName, str], tables: Sequence[str], exclude: Sequence[str]
+) -> list[TableName]:
+    """Return the tables of a server that globs capture and a snapshot can read."""
+    return choose_tables(kinds, lambda name: is_captured(name, tables, exclude))[0]
 
 
 def _list_needed(
@@ -67,11 +71,8 @@ def _list_needed(
 ) -> Iterator[dict[str, Any]]:
     """Yield a record for each table that needs a snapshot for any of the source's lakes."""
     lakes: list[Progress | None] = [*load_lakes(store, source)] or [None]
-    files, schemas, now = StoredFiles(store, source), SchemaFiles(store, source), datetime.now(UTC)
-    snapshots, first = Snapshots(files), min(list_manifests(files), default=1)
     for lake in lakes:
-        tables = lake_tables(lake)
-        needed, later = find_needed(chosen, tables, snapshots, schemas, first=first, now=now)
+        needed, later = find_needed_now(store, source, chosen, lake)
         for name in sorted([*needed, *later]):
             held = None if lake is None or name not in lake.tables else lake.tables[name].hold
             why = "it was never loaded" if held is None else f"{held.state}: {held.reason}"
@@ -167,9 +168,7 @@ def snapshot(arguments: argparse.Namespace) -> int:
     store, settings = open_staging(arguments.staging_path), read_settings(arguments.conn)
     with closing(settings.connect()) as connection:
         kinds = list_tables(connection)
-    names, _ = choose_tables(
-        kinds, lambda name: is_captured(name, arguments.tables, arguments.exclude or ())
-    )
+    names = choose_readable(kinds, arguments.tables, arguments.exclude or ())
     if not names:
         raise ConfigurationError(
             "globs match no table of the server that a snapshot can read",

@@ -26,7 +26,7 @@ from airflow_provider_binlog.checkpoint import Checkpoint, advance, checkpoint_k
 from airflow_provider_binlog.cli.lake_tables import list_tables
 from airflow_provider_binlog.cli.output import print_records, show_progress
 from airflow_provider_binlog.cli.source import read_settings
-from airflow_provider_binlog.cli.staging import Notes, range_settings, take
+from airflow_provider_binlog.cli.staging import Notes, choose_readable, range_settings, take
 from airflow_provider_binlog.errors import (
     BinlogError,
     ConfigurationError,
@@ -34,12 +34,11 @@ from airflow_provider_binlog.errors import (
     ObjectMissingError,
     UnknownMergeError,
 )
-from airflow_provider_binlog.names import is_captured, join_table_name
+from airflow_provider_binlog.names import join_table_name
 from airflow_provider_binlog.schema import TableName
-from airflow_provider_binlog.snapshot.needed import choose_tables, find_needed
 from airflow_provider_binlog.sources.binlog_files import reach_plainly
 from airflow_provider_binlog.sources.findings import list_findings
-from airflow_provider_binlog.sources.lakes import lake_tables, load_lakes
+from airflow_provider_binlog.sources.lakes import find_needed_now, load_lakes
 from airflow_provider_binlog.sources.next_range import find_next_range, stage
 from airflow_provider_binlog.sources.server_log import ServerLog
 from airflow_provider_binlog.sources.settings import ConnectionSettings
@@ -56,9 +55,9 @@ from airflow_provider_binlog.spark.job.submit import (
     is_noise,
 )
 from airflow_provider_binlog.spark.merge.progress import read_start
-from airflow_provider_binlog.staging.manifest_log import ManifestLog, SchemaFiles
+from airflow_provider_binlog.staging.manifest_log import ManifestLog
 from airflow_provider_binlog.staging.object_store import ObjectStore
-from airflow_provider_binlog.staging.paths import Snapshots, StoredFiles, list_manifests
+from airflow_provider_binlog.staging.paths import StoredFiles
 from airflow_provider_binlog.transport.server import information_schema, queries, setup
 from airflow_provider_binlog.transport.server.setup import Level
 
@@ -259,15 +258,9 @@ def _take_snapshots(
 ) -> dict[TableName, str]:
     with closing(settings.connect()) as connection:
         kinds = information_schema.list_tables(connection)
-    chosen, _ = choose_tables(kinds, lambda name: is_captured(name, tables, exclude))
-    needed, _ = find_needed(
-        chosen,
-        lake_tables(next(load_lakes(lake.store, _NAME), None)),
-        Snapshots(lake.files),
-        SchemaFiles(lake.store, _NAME),
-        first=min(list_manifests(lake.files), default=1),
-        now=datetime.now(UTC),
-    )
+    chosen = choose_readable(kinds, tables, exclude)
+    progress = next(load_lakes(lake.store, _NAME), None)
+    needed, _ = find_needed_now(lake.store, _NAME, chosen, progress)
     failed = {}
     for name in needed:
         try:

@@ -208,6 +208,13 @@ def read_seconds(value: object, name: str) -> float:
     raise ConfigurationError("a time is a positive timedelta", **{name: value})
 
 
+def read_timedelta(value: object, name: str) -> timedelta:
+    """Return a timedelta, also if it is given in seconds; None is none at all."""
+    if isinstance(value, timedelta):
+        return value
+    return timedelta(seconds=read_number(value, name) or 0)
+
+
 def server_settings(source: BinlogSource) -> ConnectionSettings:
     """Return how to connect to a source's server."""
     if source.files is not None:

@@ -16,7 +16,7 @@ from airflow_provider_binlog.hooks.tasks import (
     fail_unless_retryable,
     naming_repair_command,
 )
-from airflow_provider_binlog.operators.arguments import read_number
+from airflow_provider_binlog.operators.arguments import read_timedelta
 from airflow_provider_binlog.sources.binlog_source import BinlogSource, read_source
 
 
@@ -66,9 +66,6 @@ class BinlogCleanupOperator(RendersObjects, BaseOperator):
     def _clean(self, source: str) -> dict[str, Any]:
         from airflow_provider_binlog.cleanup.removal import clean_up, plan_cleanup
 
-        grace = self.grace
-        if not isinstance(grace, timedelta):
-            grace = timedelta(seconds=read_number(grace, "grace") or 0)
         store = open_store(self.staging_path)
         with naming_repair_command(source, self.staging_path):
             checkpoint = load(AirflowVariableStore(), checkpoint_key(source))
@@ -76,7 +73,7 @@ class BinlogCleanupOperator(RendersObjects, BaseOperator):
             store,
             source,
             checkpoint=None if checkpoint is None else checkpoint.sequence,
-            grace=grace,
+            grace=read_timedelta(self.grace, "grace"),
             now=timezone.utcnow(),
         )
         if self.removes:
@@ -84,8 +81,8 @@ class BinlogCleanupOperator(RendersObjects, BaseOperator):
         for line in plan.kept:
             self.log.info("%s: %s", source, line)
         if not self.removes:
-            for each in plan.removals:
-                self.log.info("%s: %s: %d bytes: %s", source, each.path, each.bytes, each.reason)
+            for file in plan.removals:
+                self.log.info("%s: %s: %d bytes: %s", source, file.path, file.bytes, file.reason)
         for reason, files, size in plan.totals:
             self.log.info("%s: %d files, %d bytes: %s", source, files, size, reason)
         return {

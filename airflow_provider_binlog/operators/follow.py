@@ -82,7 +82,7 @@ class BinlogFollowOperator(RangeOperator):
 
     def _follow(self, run: str, until: float) -> dict[str, Any] | None:
         """Stage ranges until then; return what all of them hold, None if there is none."""
-        from airflow_provider_binlog.capture.follow import Schedule, follow, request_after
+        from airflow_provider_binlog.capture.follow import Schedule, follow, request_next
         from airflow_provider_binlog.sources.next_range import stage
 
         source, settings = self.read_settings(run)
@@ -97,7 +97,7 @@ class BinlogFollowOperator(RangeOperator):
                 staged = report_staged(self.log, first, checkpoint, source.name, self.staging_path)
                 warn_of_foreign_keys(self.log, log, request, first)
                 checkpoint = self._advance(source.name, checkpoint, first, run)
-                request = request_after(request, first)
+                request = request_next(request, first)
             progress = _Progress(source.name, self.log)
             for extracted in follow(request, log, store, schedule=schedule):
                 counts = count_staged(extracted, checkpoint, source.name, self.staging_path)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from airflow_provider_binlog.checkpoint import Checkpoint
@@ -27,16 +27,12 @@ from airflow_provider_binlog.operators.arguments import (
     server_settings,
 )
 from airflow_provider_binlog.schema import TableName
-from airflow_provider_binlog.snapshot.needed import (
-    choose_tables,
-    find_needed,
-    has_new_snapshot,
-)
+from airflow_provider_binlog.snapshot.needed import choose_tables, has_new_snapshot
 from airflow_provider_binlog.sources.binlog_source import BinlogSource, LakeFormat, check_choice
-from airflow_provider_binlog.sources.lakes import lake_tables
+from airflow_provider_binlog.sources.lakes import find_needed_now
 from airflow_provider_binlog.spark.merge.progress import Progress, load_progress, progress_folder
-from airflow_provider_binlog.staging.manifest_log import ManifestLog, SchemaFiles
-from airflow_provider_binlog.staging.paths import Snapshots, StoredFiles, list_manifests
+from airflow_provider_binlog.staging.manifest_log import ManifestLog
+from airflow_provider_binlog.staging.paths import Snapshots, StoredFiles
 
 NO_TABLE = (
     "globs match no table of the server, including lettercase: correct them, or GRANT SELECT on "
@@ -102,13 +98,9 @@ class NeededTables:
             )
         if self.lake is None:
             return on_server, {}
-        store, files = open_store(self.staging_path), self._files()
-        lake, schemas = lake_tables(self._load_progress()), SchemaFiles(store, self.source.name)
         others = [name for name in on_server if name not in wanted]
-        first = min(list_manifests(files), default=1)
-        needed, later = find_needed(
-            others, lake, Snapshots(files), schemas, first=first, now=datetime.now(UTC)
-        )
+        store, progress = open_store(self.staging_path), self._load_progress()
+        needed, later = find_needed_now(store, self.source.name, others, progress)
         return [*wanted, *needed], later
 
     def find_unmerged(self, saved: Checkpoint) -> str:

@@ -25,14 +25,14 @@ ROWS = {"Snapshot": (SNAPSHOT,), "Stage": CAPTURE, "Merge": (MERGE,)}
 
 def chart_of_rows(ranges: Sequence[RangeSummary]) -> Chart:
     """Return the change rows of each range, from the oldest to the newest."""
-    top = round_up(max((each.rows for each in ranges), default=0))
+    top = round_up(max((summary.rows for summary in ranges), default=0))
     values = [
         (
-            float(each.rows),
-            f"{_name(each)}: {show_number(each.rows)} rows",
-            each.sequence,
+            float(summary.rows),
+            f"{_name(summary)}: {show_number(summary.rows)} rows",
+            summary.sequence,
         )
-        for each in reversed(ranges)
+        for summary in reversed(ranges)
     ]
     return draw_bars(values, top, show_number(int(top)))
 
@@ -40,35 +40,37 @@ def chart_of_rows(ranges: Sequence[RangeSummary]) -> Chart:
 def chart_of_lag(ranges: Sequence[RangeSummary], merges: Sequence[TaskRun]) -> Chart:
     """Return how long the first change of each range waited until it was staged, and merged."""
     ordered = list(reversed(ranges))
-    staged = [None if each.waited is None else each.waited.total_seconds() for each in ordered]
-    merged = [_merged_after(each, merges) for each in ordered]
+    staged = [
+        None if summary.waited is None else summary.waited.total_seconds() for summary in ordered
+    ]
+    merged = [_merged_after(summary, merges) for summary in ordered]
     known = [value for value in (*staged, *merged) if value is not None]
     top = round_up_seconds(max(known, default=0.0))
     values = [
         (
             value or 0.0,
-            _describe_wait(each, value, after),
-            each.sequence,
+            _describe_wait(summary, value, after),
+            summary.sequence,
         )
-        for each, value, after in zip(ordered, staged, merged, strict=True)
+        for summary, value, after in zip(ordered, staged, merged, strict=True)
     ]
     chart = draw_bars(values, top, show_duration(top))
     line = draw_line(merged, top)
     return Chart(chart.width, chart.height, chart.top, chart.bars, (("merged", line),))
 
 
-def _name(each: RangeSummary) -> str:
-    return f"Manifest {each.sequence}, {show_time(each.created_at)}"
+def _name(summary: RangeSummary) -> str:
+    return f"Manifest {summary.sequence}, {show_time(summary.created_at)}"
 
 
-def _describe_wait(each: RangeSummary, staged: float | None, merged: float | None) -> str:
+def _describe_wait(summary: RangeSummary, staged: float | None, merged: float | None) -> str:
     if staged is None:
-        return f"{_name(each)}: no rows"
-    text = f"{_name(each)}: the first change was staged after {show_duration(staged)}"
+        return f"{_name(summary)}: no rows"
+    text = f"{_name(summary)}: the first change was staged after {show_duration(staged)}"
     return text if merged is None else f"{text}, merged after {show_duration(merged)}"
 
 
-def _merged_after(each: RangeSummary, merges: Sequence[TaskRun]) -> float | None:
+def _merged_after(summary: RangeSummary, merges: Sequence[TaskRun]) -> float | None:
     """Return seconds from the first commit of a range to the end of the merge that has it."""
     ends = [
         run.ended
@@ -76,12 +78,12 @@ def _merged_after(each: RangeSummary, merges: Sequence[TaskRun]) -> float | None
         if run.state == "success"
         and run.ended is not None
         and run.merge is not None
-        and run.merge.through >= each.sequence
-        and run.ended >= each.created_at
+        and run.merge.through >= summary.sequence
+        and run.ended >= summary.created_at
     ]
-    if not ends or each.first_commit is None:
+    if not ends or summary.first_commit is None:
         return None
-    return (min(ends) - each.first_commit).total_seconds()
+    return (min(ends) - summary.first_commit).total_seconds()
 
 
 def time_line(runs: Sequence[TaskRun]) -> tuple[datetime, datetime, tuple[Span, ...]] | None:

@@ -101,9 +101,9 @@ def find_anchor(position: Position, boundaries: Iterable[Position]) -> Position:
         for boundary in (start, *boundaries)
         if boundary.file == position.file and 0 < position.offset - boundary.offset <= _BYTES_BEFORE
     ]
-    far_enough = [each for each in near if position.offset - each.offset >= 4096]
-    nearest = max(far_enough, key=lambda each: each.offset, default=None)
-    return nearest or min(near, key=lambda each: each.offset, default=position)
+    far_enough = [boundary for boundary in near if position.offset - boundary.offset >= 4096]
+    nearest = max(far_enough, key=lambda boundary: boundary.offset, default=None)
+    return nearest or min(near, key=lambda boundary: boundary.offset, default=position)
 
 
 def read_events(log: Log, position: Position, anchor: Position) -> EventsAround:

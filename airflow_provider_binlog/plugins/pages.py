@@ -359,7 +359,7 @@ class Pages:
         status = await self._read_status(source, _RANGES, _WAITED_SECONDS)
         ranges = status.value.ranges if status.value else ()
         at = parse_position(position)
-        boundaries = [boundary for each in ranges for boundary in (each.start, each.stop)]
+        boundaries = [boundary for summary in ranges for boundary in (summary.start, summary.stop)]
         files = _find_files(source)
 
         def read() -> Any:
@@ -495,7 +495,7 @@ def _find_files(source: Source) -> Any:
     if source.conn_id:
         return None
     given = (run.fields.get("source") for run in source.runs)
-    return next((each["files"] for each in given if isinstance(each, dict)), None)
+    return next((named["files"] for named in given if isinstance(named, dict)), None)
 
 
 def _choose(tables: Sequence[TableStatus], search: str, state: str) -> list[TableStatus]:
@@ -543,8 +543,8 @@ def _entries(status: SourceStatus | None, merges: Sequence[TaskRun]) -> list[Ent
     ]
     if status is not None:
         entries += [
-            Entry(each.created_at, "range", each, _run_of(each.created_by))
-            for each in status.ranges
+            Entry(summary.created_at, "range", summary, _run_of(summary.created_by))
+            for summary in status.ranges
         ]
         entries += [
             Entry(load.completed_at, "load", load, _run_of(load.created_by))

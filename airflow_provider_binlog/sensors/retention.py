@@ -20,7 +20,11 @@ from airflow_provider_binlog.hooks.metrics import send_lag
 from airflow_provider_binlog.hooks.object_storage import open_store
 from airflow_provider_binlog.hooks.tasks import AirflowVariableStore, RendersObjects
 from airflow_provider_binlog.limits import read_size
-from airflow_provider_binlog.operators.arguments import read_number, server_settings
+from airflow_provider_binlog.operators.arguments import (
+    read_number,
+    read_timedelta,
+    server_settings,
+)
 from airflow_provider_binlog.sources.binlog_source import BinlogSource, read_source
 from airflow_provider_binlog.sources.lag import Lag, read_lag
 from airflow_provider_binlog.sources.settings import Connections
@@ -124,9 +128,7 @@ class BinlogRetentionSensor(RendersObjects, BaseSensorOperator):
 
     def _find_wanted(self, context: Context) -> timedelta:
         """Return the head-room that the arguments ask for."""
-        wanted = self.min_time
-        if not isinstance(wanted, timedelta):
-            wanted = timedelta(seconds=read_number(wanted, "min_time") or 0)
+        wanted = read_timedelta(self.min_time, "min_time")
         runs = read_number(self.min_runs, "min_runs")
         before: datetime | None = context.get("prev_start_date_success")
         # Airflow's value may stand for None, and not be it.
@@ -146,12 +148,11 @@ def _show(head_room: timedelta | None) -> str:
 
 
 def _describe(source: BinlogSource, lag: Lag) -> dict[str, Any]:
-    head_room = lag.head_room
     return {
         "source": source.name,
         "position": lag.position.to_json(),
         "lag_bytes": lag.bytes,
         "lag_seconds": round(lag.seconds),
-        "head_room_seconds": None if head_room is None else round(head_room.total_seconds()),
+        "head_room_seconds": lag.head_room_seconds,
         "head_room_bytes": lag.bytes_before,
     }

@@ -72,6 +72,11 @@ class Lag:
         closed = self.read_at if self.file_closed is None else self.file_closed
         return closed + self.expires_after - self.read_at
 
+    @property
+    def head_room_seconds(self) -> int | None:
+        """The head-room in whole seconds; None for ever."""
+        return None if self.head_room is None else round(self.head_room.total_seconds())
+
 
 def read_lag(connect: Connect, position: Position, identity: SourceIdentity) -> Lag:
     """Query a server for the lag of a position that was issued by a server.

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from datetime import UTC, datetime
 
-from airflow_provider_binlog.snapshot.needed import LakeTables
+from airflow_provider_binlog.schema import TableName
+from airflow_provider_binlog.snapshot.needed import LakeTables, find_needed
 from airflow_provider_binlog.snapshot_manifest import SnapshotManifest
 from airflow_provider_binlog.spark.merge.progress import PROGRESS, Progress, load_progress
 from airflow_provider_binlog.spark.reload.plan import is_comparable, is_reached
+from airflow_provider_binlog.staging.manifest_log import SchemaFiles
 from airflow_provider_binlog.staging.object_store import ObjectStore
-from airflow_provider_binlog.staging.paths import StoredFiles, source_folder
+from airflow_provider_binlog.staging.paths import (
+    Snapshots,
+    StoredFiles,
+    list_manifests,
+    source_folder,
+)
 
 
 def load_lakes(store: ObjectStore, source: str) -> Iterator[Progress]:
@@ -36,4 +44,22 @@ def lake_tables(progress: Progress | None) -> LakeTables:
         {name for name, table in tables.items() if table.hold is not None},
         progress.snapshots,
         awaits_log,
+    )
+
+
+def find_needed_now(
+    store: ObjectStore,
+    source: str,
+    on_server: Collection[TableName],
+    progress: Progress | None,
+) -> tuple[list[TableName], dict[TableName, datetime]]:
+    """Return which tables of a server need a snapshot for a lake now; see `find_needed`."""
+    files = StoredFiles(store, source)
+    return find_needed(
+        on_server,
+        lake_tables(progress),
+        Snapshots(files),
+        SchemaFiles(store, source),
+        first=min(list_manifests(files), default=1),
+        now=datetime.now(UTC),
     )

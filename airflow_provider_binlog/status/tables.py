@@ -86,14 +86,21 @@ def read_tables(
         for name in others
     ]
     order = list(State)
-    return tuple(sorted(found, key=lambda each: (order.index(each.state), each.name, each.lake)))
+    return tuple(
+        sorted(found, key=lambda table: (order.index(table.state), table.name, table.lake))
+    )
 
 
 def _of_lake(
     lake: Progress, ranges: Sequence[RangeSummary], changed: Mapping[TableName, _Changes]
 ) -> Iterator[TableStatus]:
     quarantined = _find_quarantined(ranges, after=lake.through)
-    newer = {table.name for each in ranges if each.sequence > lake.through for table in each.tables}
+    newer = {
+        table.name
+        for summary in ranges
+        if summary.sequence > lake.through
+        for table in summary.tables
+    }
     for name, table in lake.tables.items():
         if not table.chosen:
             # It is merged into another lake, or into none.
@@ -135,8 +142,8 @@ class _Changes:
 
 def _count_changes(ranges: Sequence[RangeSummary]) -> dict[TableName, _Changes]:
     counted: dict[TableName, _Changes] = {}
-    for each in reversed(ranges):
-        for name, rows, last_commit in each.tables:
+    for summary in reversed(ranges):
+        for name, rows, last_commit in summary.tables:
             before = counted.get(name)
             counted[name] = _Changes(rows + (before.rows if before else 0), last_commit)
     return counted
@@ -147,10 +154,10 @@ def _find_quarantined(
 ) -> dict[TableName, tuple[QuarantinedTable, datetime]]:
     """Return the first quarantine of each table in the ranges after a manifest."""
     return {
-        (table.database, table.table): (table, each.created_at)
-        for each in ranges
-        if each.sequence > after
-        for table in reversed(each.quarantined)
+        (table.database, table.table): (table, summary.created_at)
+        for summary in ranges
+        if summary.sequence > after
+        for table in reversed(summary.quarantined)
     }
 
 

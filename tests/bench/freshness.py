@@ -31,7 +31,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from airflow_provider_binlog.capture.extract import extract
-from airflow_provider_binlog.capture.follow import Schedule, follow, request_after
+from airflow_provider_binlog.capture.follow import Schedule, follow, request_next
 from airflow_provider_binlog.capture.log_range import TableFilter
 from airflow_provider_binlog.changes import COMMIT_TS
 from airflow_provider_binlog.sources.server_log import ServerLog
@@ -128,7 +128,7 @@ def _stage(dsn: str, staging: str, seconds: float) -> None:
         )
         first = extract(request, log, store)
         schedule = Schedule(until, _EVERY_SECONDS)
-        for _ in follow(request_after(request, first), log, store, schedule=schedule):
+        for _ in follow(request_next(request, first), log, store, schedule=schedule):
             pass
 
 

@@ -42,10 +42,10 @@ def follow(
     report = followed.add(merge(_ignore), [])
     while True:
         following = report.through + 1
-        if find_manifest(files, following) is not None:
+        if (manifest := find_manifest(files, following)) is not None:
             merged = merge(_ignore)
-            manifests = read_manifests(files, range(following, merged.through + 1))
-            report = followed.add(merged, manifests)
+            later = read_manifests(files, range(following + 1, merged.through + 1))
+            report = followed.add(merged, [manifest, *later])
         elif clock() >= until:
             return report
         else:

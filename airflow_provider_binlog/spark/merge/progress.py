@@ -448,7 +448,7 @@ class MergeStart:
             seconds,
             unmatched=self.find_unmatched(self.staged, self.before.excluded),
             stop=self.before.stop,
-            versions={".".join(name): each for name, each in self.before.versions.items()},
+            versions={".".join(name): number for name, number in self.before.versions.items()},
             published=self.before.id,
         )
 

@@ -202,7 +202,7 @@ def merge_into(
         time.monotonic() - started,
         unmatched=start.find_unmatched(named, progress.excluded),
         stop=progress.stop,
-        versions={".".join(name): each for name, each in progress.versions.items()},
+        versions={".".join(name): number for name, number in progress.versions.items()},
         published=progress.id,
     )
 
@@ -461,7 +461,8 @@ def _merge_together(
             if change is not None:
                 yield table, change, target.stage(change)
 
-    work = [each for found in run.in_threads(tables, lambda at: [*stage(at)]) for each in found]
+    staging = run.in_threads(tables, lambda at: [*stage(at)])
+    work = [staged for results in staging for staged in results]
     try:
         outcomes = target.commit_staged([staged for _, _, staged in work])
     except Exception as error:  # noqa: BLE001  It is reported, and fails the job at its end.

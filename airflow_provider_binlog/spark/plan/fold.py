@@ -358,7 +358,10 @@ def _find_fields(log: TableLog, table: TableId) -> dict[int, Field]:
     """Return the fields that a table has or had, as the log last says."""
     entries = log.entries(table, since=log.first)
     return {
-        field.id: field for _, entry in entries for each in entry.schemas for field in each.fields
+        field.id: field
+        for _, entry in entries
+        for schema in entry.schemas
+        for field in schema.fields
     }
 
 

@@ -284,8 +284,8 @@ def _source_types(fold: Fold, columns: dict[str, str]) -> dict[str, str]:
     A hash has none.
     """
     names = {fold_name(name): name for name in columns}
-    plain = (each for each in fold.wanted or () if each.hashed is None)
-    known = ((names.get(fold_name(each.name)), each.mysql_type) for each in plain)
+    plain = (field for field in fold.wanted or () if field.hashed is None)
+    known = ((names.get(fold_name(field.name)), field.mysql_type) for field in plain)
     return {name: type_ for name, type_ in known if name is not None and type_ is not None}
 
 

@@ -260,7 +260,8 @@ def _before(manifest: Manifest, number: int) -> Manifest:
         statement for statement in manifest.statements[number - 1 :] if not _quarantines(statement)
     ]
     row, names = later[0].row, {entry.id: entry.name for entry in manifest.tables}
-    for action in (each for statement in reversed(later) for each in reversed(statement.actions)):
+    actions = (action for statement in reversed(later) for action in reversed(statement.actions))
+    for action in actions:
         if isinstance(action, CreateTable):
             names.pop(action.table, None)
         elif isinstance(action, RenameTable | DropTable) and action.table in names:

@@ -15,8 +15,8 @@ from airflow_provider_binlog.hooks.spark_submit import explain_failure, quiet_co
 PRINTED = """\
 WARNING: Using incubator modules: jdk.incubator.vector
 :: loading settings :: url = jar:file:/opt/spark/jars/ivy-2.5.3.jar!/org/apache/ivy/ivysettings.xml
-Ivy Default Cache set to: /root/.ivy2.5.2/cache
-The jars for the packages stored in: /root/.ivy2.5.2/jars
+Ivy Default Cache set to: /opt/spark/ivy/cache
+The jars for the packages stored in: /opt/spark/ivy/jars
 io.delta#delta-spark_4.1_2.13 added as a dependency
 :: resolving dependencies :: org.apache.spark#spark-submit-parent-41b1e9a4;1.0
 	confs: [default]

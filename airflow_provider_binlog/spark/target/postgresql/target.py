@@ -152,16 +152,18 @@ class PostgresTarget:
         outcomes: list[Commit | Exception] = []
         with self._writing, self._open() as opened:
             self._opened = None
-            marks.lock_schemas(self._writer, {split_name(each.change.table)[0] for each in staged})
-            for each in staged:
+            marks.lock_schemas(
+                self._writer, {split_name(table.change.table)[0] for table in staged}
+            )
+            for table in staged:
                 try:
                     with self._writer.savepoint():
-                        outcomes.append(TableCommit(self._writer, each).run())
+                        outcomes.append(TableCommit(self._writer, table).run())
                 except BinlogError as error:
                     outcomes.append(error)
             opened.close()
-            for each in staged:
-                marks.drop_staged(self._writer, each.rows)
+            for table in staged:
+                marks.drop_staged(self._writer, table.rows)
         return outcomes
 
     def close(self) -> None:
