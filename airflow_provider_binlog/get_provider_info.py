@@ -15,7 +15,7 @@ def get_provider_info() -> dict[str, object]:
     """
     return {
         "package-name": "airflow-provider-binlog",
-        "name": "Binlog",
+        "name": "MySQL and MariaDB binary log",
         "description": "Change data capture from MySQL and MariaDB binary logs.",
         "integrations": [
             {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -51,12 +52,37 @@ def quoted(text: str) -> list[str]:
 # ------------------------------------------------------------------- README
 
 
-def test_the_dag_of_the_readme_is_the_example() -> None:
-    (snippet,) = re.findall(r"```python\n(.*?)```", read("README.md"), re.DOTALL)
-    example = read("airflow_provider_binlog/example_dags/binlog_to_lake.py")
+def blocks(page: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", read(page), re.DOTALL | re.MULTILINE)
 
-    assert snippet in example
-    assert example.endswith(snippet)
+
+def test_the_dag_of_the_readme_is_the_example() -> None:
+    (snippet,) = blocks("README.md", "python")
+
+    assert read("airflow_provider_binlog/example_dags/binlog_to_lake.py").endswith(snippet)
+
+
+@pytest.mark.parametrize(
+    "example", sorted(path.name for path in ROOT.glob("airflow_provider_binlog/example_dags/b*.py"))
+)
+def test_every_example_is_on_a_page(example: str) -> None:
+    source = read(f"airflow_provider_binlog/example_dags/{example}")
+    code = source.split("from __future__ import annotations\n\n")[1]
+
+    assert code in [*blocks("docs/first-dag.md", "python"), *blocks("docs/freshness.md", "python")]
+
+
+def test_the_readme_of_the_package_has_no_link_into_the_checkout() -> None:
+    specification = importlib.util.spec_from_file_location("readme", DOCS / "package_readme.py")
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    metadata: dict[str, dict[str, str]] = {}
+    module.ReadmeHook(str(ROOT), {}).update(metadata)
+
+    assert "(docs/" in read("README.md")
+    assert re.findall(r"\]\((?!https:)", metadata["readme"]["text"]) == []
 
 
 @pytest.mark.parametrize("page", PAGES)

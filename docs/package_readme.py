@@ -1,0 +1,19 @@
+"""How hatchling makes the README of the package."""
+
+# ruff: noqa: INP001  A folder of pages is no package.
+
+import re
+from pathlib import Path
+from typing import Any
+
+from hatchling.metadata.plugin.interface import MetadataHookInterface
+
+
+class ReadmeHook(MetadataHookInterface):
+    """README.md, with the texts of its relative links in place of the links."""
+
+    def update(self, metadata: dict[str, Any]) -> None:
+        """Add the README to the metadata of the project."""
+        text = Path(self.root, "README.md").read_text(encoding="utf-8")
+        text = re.sub(r"\[([^\]]+)\]\((?!https?:)[^)]+\)", r"\1", text)
+        metadata["readme"] = {"content-type": "text/markdown", "text": text}
