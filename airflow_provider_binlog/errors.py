@@ -21,6 +21,14 @@ class BinlogError(Exception):
         super().__init__(message)
         self.context = context
 
+    def name_section(self) -> None:
+        """Add the section of the docs on errors of this class to the context.
+
+        It precedes the rest, which may end with a command.
+        """
+        section = f"docs/troubleshooting.md#{type(self).__name__.lower()}"
+        self.context = {"see": section, **self.context}
+
     def __reduce__(self) -> tuple[object, ...]:
         """Keep `context` when the error is pickled to cross a process boundary."""
         return type(self), self.args, {"context": self.context}

@@ -422,6 +422,7 @@ def execute(arguments: argparse.Namespace) -> int:
         # Python flushes standard output once more as it ends: give it a file that accepts it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except BinlogError as error:
+        error.name_section()
         return fail(str(error))
     except OSError as error:
         file = f"{error.filename}: " if error.filename else ""

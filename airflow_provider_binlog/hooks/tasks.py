@@ -227,6 +227,7 @@ def fail_unless_retryable() -> Iterator[None]:
         ) from error
     except errors.BinlogError as error:
         # The text says what happened and what to change: the log has it first, and one traceback.
+        error.name_section()
         if error.retryable:
             raise error from None
         failure = AirflowFailException(f"{type(error).__name__}: {error}")

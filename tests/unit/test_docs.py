@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -10,10 +11,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from airflow_provider_binlog import errors
 from airflow_provider_binlog.binlog.column_types import ColumnType
 from airflow_provider_binlog.binlog.transactions import REFUSED
 from airflow_provider_binlog.cli.commands import COMMANDS, Command, Group
-from airflow_provider_binlog.errors import UnsupportedError
+from airflow_provider_binlog.errors import BinlogError, UnsupportedError
 from airflow_provider_binlog.rows.layout import compile_layout
 from airflow_provider_binlog.spark.staged.types import spark_type
 from tests.unit.rows import wire
@@ -201,6 +203,25 @@ def test_every_refused_event_is_documented() -> None:
     documented = {name for events, *_ in rows for name in quoted(events)}
 
     assert documented == {event.name for event in REFUSED}
+
+
+def test_every_error_has_its_section() -> None:
+    page = read("docs/troubleshooting.md")
+    classes = [each for _, each in inspect.getmembers(errors, inspect.isclass)]
+    kinds = [each for each in classes if issubclass(each, BinlogError) and each is not BinlogError]
+
+    assert sorted(re.findall(r"^## (\w+)", page, re.MULTILINE)) == [each.__name__ for each in kinds]
+    for kind in kinds:
+        (section,) = re.findall(rf"^## {kind.__name__}\n(.*?)(?=^## |\Z)", page, re.M | re.S)
+        assert ("*retried*" in section) == kind.retryable
+
+
+def test_an_error_names_its_section() -> None:
+    error = errors.PositionPurgedError("the server purged the log", file="binlog.000004")
+    error.name_section()
+
+    anchor = "docs/troubleshooting.md#positionpurgederror"
+    assert str(error) == f"the server purged the log (see={anchor}, file=binlog.000004)"
 
 
 # ------------------------------------------------------------------- command line

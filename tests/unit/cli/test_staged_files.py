@@ -59,7 +59,7 @@ def test_a_cleanup_removes_what_is_older_than_its_grace_period(
     ("arguments", "says"),
     [
         (["cleanup", "--grace-days", "0.5"], "the grace period is a day or longer"),
-        (["forget", "--lake", "8d1f"], "no lake has this id (given=8d1f, lakes=ab12)"),
+        (["forget", "--lake", "8d1f"], "given=8d1f, lakes=ab12)"),
         (["forget", "--lake", "ab12", "--table", "shop"], "table is the name of one table"),
         (["forget", "--lake", "ab12", "--table", "shop.t"], "no merge has read this table"),
     ],

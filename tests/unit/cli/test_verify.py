@@ -112,7 +112,7 @@ def test_everything_refused_is_named_and_the_rest_is_read(
 
     refused = out.partition("refused ")[2].splitlines()
     assert code == 1
-    assert "(refused=4)" in err
+    assert "refused=4)" in err
     assert refused[0].strip() == "4"
     assert f"binlog.000001:{statement}  " in refused[1]
     assert "binlog_format" in refused[1]
@@ -194,7 +194,7 @@ def test_the_file_after_a_damaged_one_is_read(
     code, out, err = verify(capsys, tmp_path)
 
     assert code == 1
-    assert "(refused=2)" in err
+    assert "refused=2)" in err
     assert "  shop.a                                   1  1 inserts" in out
     assert "an event is damaged" in out
     assert "the gzip file ends early" in out

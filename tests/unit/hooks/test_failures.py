@@ -136,7 +136,7 @@ def test_a_retryable_error_is_raised_unchanged() -> None:
 def test_another_error_fails_the_task_without_a_retry() -> None:
     with (
         pytest.raises(
-            AirflowFailException, match=r"PositionPurgedError: purged \(file=b.1\)"
+            AirflowFailException, match=r"PositionPurgedError: purged \(see=docs/.*, file=b.1\)"
         ) as caught,
         fail_unless_retryable(),
     ):
@@ -168,7 +168,8 @@ def test_a_log_has_one_traceback_with_the_message_first(kind: type[BinlogError])
 
     text = "".join(traceback.format_exception(caught.value))
     assert text.count("Traceback") == 1
-    assert text.splitlines()[-1].endswith("it failed")
+    section = f"docs/troubleshooting.md#{kind.__name__.lower()}"
+    assert text.splitlines()[-1].endswith(f"it failed (see={section})")
 
 
 def test_other_errors_pass() -> None:

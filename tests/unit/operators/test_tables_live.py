@@ -58,7 +58,9 @@ def test_a_stale_table_fails_the_task_by_default(capsys: pytest.CaptureFixture[s
     with pytest.raises(AirflowFailException) as raised:
         check(REPORT)
 
-    assert str(raised.value).splitlines() == ["MergeError: tables that are not live: 1", LINE]
+    see = "(see=docs/troubleshooting.md#mergeerror)"
+    first = "MergeError: tables that are not live: 1"
+    assert str(raised.value).splitlines() == [first, f"{LINE} {see}"]
 
     assert check(REPORT, on_stale="warn")["not_live"]["shop.parts"]["status"] == "stale"
     assert LINE in capsys.readouterr().out
