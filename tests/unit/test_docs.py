@@ -212,7 +212,7 @@ def test_every_error_has_its_section() -> None:
 
     assert sorted(re.findall(r"^## (\w+)", page, re.MULTILINE)) == [each.__name__ for each in kinds]
     for kind in kinds:
-        (section,) = re.findall(rf"^## {kind.__name__}\n(.*?)(?=^## |\Z)", page, re.M | re.S)
+        section = page.partition(f"## {kind.__name__}\n")[2].partition("\n## ")[0]
         assert ("*retried*" in section) == kind.retryable
 
 
