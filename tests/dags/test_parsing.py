@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -68,6 +69,16 @@ def test_the_example_is_wired_by_its_arguments() -> None:
         "merge": ["stage"],
         "checkpoint": ["merge", "stage"],
     }
+
+
+def test_the_tables_of_a_reload_stay_a_list() -> None:
+    from airflow_provider_binlog.example_dags.binlog_reload import approve
+
+    dag: Any = approve.dag
+    trigger = dag.get_task("reload")
+    trigger.render_template_fields({"params": {"reload": ["shop.orders", "shop.items"]}})
+
+    assert trigger.conf == {"reload": ["shop.orders", "shop.items"]}
 
 
 def test_the_triggerer_loads_no_numpy() -> None:

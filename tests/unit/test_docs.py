@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -71,7 +72,8 @@ def test_every_example_is_on_a_page(example: str) -> None:
     source = read(f"airflow_provider_binlog/example_dags/{example}")
     code = source.split("from __future__ import annotations\n\n")[1]
 
-    assert code in [*blocks("docs/first-dag.md", "python"), *blocks("docs/freshness.md", "python")]
+    pages = ["first-dag", "freshness", "reload"]
+    assert code in [code for page in pages for code in blocks(f"docs/{page}.md", "python")]
 
 
 def test_the_readme_of_the_package_has_no_link_into_the_checkout() -> None:
@@ -222,6 +224,19 @@ def test_an_error_names_its_section() -> None:
 
     anchor = "docs/troubleshooting.md#positionpurgederror"
     assert str(error) == f"the server purged the log (see={anchor}, file=binlog.000004)"
+
+
+# ------------------------------------------------------------------- metrics
+
+
+def test_every_metric_that_is_sent_is_documented_and_drawn() -> None:
+    sent = set(re.findall(r'"binlog\.(\w+)"', read("airflow_provider_binlog/hooks/metrics.py")))
+    tables = "".join(name for name, *_ in cells(read("docs/monitoring.md"), "| metric |"))
+    panels = json.loads(read("docs/_static/grafana.json"))["panels"]
+    drawn = " ".join(target["expr"] for panel in panels for target in panel["targets"])
+
+    assert sent == {name.removeprefix("binlog.") for name in quoted(tables)}
+    assert sent == set(re.findall(r"airflow_binlog_([a-z_]+[a-z])", drawn))
 
 
 # ------------------------------------------------------------------- command line
