@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import argparse
+import ast
+import importlib
 import importlib.util
 import inspect
 import json
 import re
+import shlex
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_binlog import errors
+import airflow_provider_binlog
+from airflow_provider_binlog import binlog_to_lake, binlog_to_lake_dag, errors
 from airflow_provider_binlog.binlog.column_types import ColumnType
 from airflow_provider_binlog.binlog.transactions import REFUSED
-from airflow_provider_binlog.cli.commands import COMMANDS, Command, Group
+from airflow_provider_binlog.cli.commands import COMMANDS, Command, Group, _add
 from airflow_provider_binlog.errors import BinlogError, UnsupportedError
 from airflow_provider_binlog.rows.layout import compile_layout
 from airflow_provider_binlog.spark.staged.types import spark_type
@@ -28,6 +33,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
+OURS = "airflow_provider_binlog"
 PAGES = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "tests/README.md"]
 
 
@@ -101,6 +107,55 @@ def test_every_target_of_make_exists(page: str) -> None:
     known = set(re.findall(r"^([\w-]+):", read("Makefile"), re.MULTILINE))
 
     assert set(re.findall(r"(?:^|`)make ([a-z-]+)", read(page), re.MULTILINE)) <= known
+
+
+# ------------------------------------------------------------------- code
+
+PAGES_WITH_CODE = ["README.md", *(f"docs/{path.name}" for path in sorted(DOCS.glob("*.md")))]
+
+
+def parameters(name: str) -> set[str]:
+    """Return what may be given to one of our names by keyword."""
+    kind = getattr(airflow_provider_binlog, name)
+    bases: list[Any] = [kind, *(kind.__mro__ if isinstance(kind, type) else ())]
+    if kind is binlog_to_lake_dag:
+        bases.append(binlog_to_lake)
+    return {given for base in bases for given in inspect.signature(base).parameters}
+
+
+@pytest.mark.parametrize("page", PAGES_WITH_CODE)
+def test_every_block_of_python_names_what_exists(page: str) -> None:
+    for block in blocks(page, "python"):
+        known = set(airflow_provider_binlog.__all__)
+        for node in ast.walk(ast.parse(block)):
+            if isinstance(node, ast.ImportFrom) and node.module is not None and OURS in node.module:
+                module = importlib.import_module(node.module)
+                assert all(hasattr(module, each.name) for each in node.names)
+                known |= {each.name for each in node.names}
+            if isinstance(node, ast.Name) and re.match("Binlog[A-Z]", node.id):
+                assert node.id in known
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                name = node.func.id
+                if name in airflow_provider_binlog.__all__:
+                    given = {each.arg for each in node.keywords if each.arg is not None}
+                    assert given <= parameters(name), name
+
+
+@pytest.mark.parametrize("page", PAGES_WITH_CODE)
+def test_every_command_is_understood(page: str) -> None:
+    parser = argparse.ArgumentParser()
+    _add(parser, COMMANDS)
+    groups = [command.name for command in COMMANDS if isinstance(command, Group)]
+    names = {words for words, _ in _flatten(COMMANDS)} | set(groups)
+    called = rf"(?:airflow binlog|python -m {OURS}) "
+    text = read(page).replace("\\\n", " ")
+
+    for line in re.findall(rf"^{called}(.*)$", text, re.MULTILINE):
+        if "…" not in line:
+            # It exits where it does not understand.
+            parser.parse_args(shlex.split(line, comments=True))
+    for words in re.findall(rf"`{called}([a-z][a-z ]*)", text):
+        assert any(f"{words} ".startswith(f"{name} ") for name in names), words
 
 
 # ------------------------------------------------------------------- types
