@@ -281,6 +281,12 @@ def test_an_error_names_its_section() -> None:
     assert str(error) == f"the server purged the log (see={anchor}, file=binlog.000004)"
 
 
+def test_every_public_name_is_in_the_reference() -> None:
+    listed = re.findall(rf"^\.\. auto\w+:: {OURS}\.(\w+)$", read("docs/reference.md"), re.MULTILINE)
+
+    assert sorted(listed) == sorted(airflow_provider_binlog.__all__)
+
+
 # ------------------------------------------------------------------- metrics
 
 
