@@ -45,6 +45,7 @@ from airflow_provider_binlog.staging.paths import (
     ids_by_digest,
     list_manifests,
     manifest_name,
+    manifest_path,
     maybe_part_sequence,
     maybe_sequence,
     part_key,
@@ -201,7 +202,7 @@ class _Staged:
         if checkpoint is not None:
             yield Need(checkpoint, "the checkpoint covers it")
         for manifest in self._manifests:
-            if not self._is_old(_manifest_path(manifest.sequence)):
+            if not self._is_old(manifest_path(manifest.sequence)):
                 yield Need(manifest.sequence, "it is younger than the grace period")
         if not self._lakes:
             yield Need(oldest, "no merge has published how much it has read")
@@ -262,7 +263,7 @@ class _Staged:
         reasons: dict[str, str] = {}
         for manifest in reversed(self._manifests):
             if manifest.sequence < first:
-                reasons[_manifest_path(manifest.sequence)] = "nobody needs it any more"
+                reasons[manifest_path(manifest.sequence)] = "nobody needs it any more"
         for path, reason in (
             *self._find_snapshot_files(first),
             *self._find_schema_files(first, copies),
@@ -337,7 +338,3 @@ class _Staged:
             for record_id in record_ids(self._files, f"{PROGRESS}/{lake.id}"):
                 if record_id < lake.earlier.id:
                     yield f"{PROGRESS}/{lake.id}/{record_id}.json", "it is older than the period"
-
-
-def _manifest_path(number: int) -> str:
-    return f"{MANIFESTS}/{manifest_name(number)}"

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from airflow_provider_binlog.binlog.column_types import mysql_type
 from airflow_provider_binlog.binlog.events.table_map import TableMap, TableMapColumn
-from airflow_provider_binlog.blocks.arrays import of_numbers
+from airflow_provider_binlog.blocks.arrays import numbers_of, of_numbers
 from airflow_provider_binlog.changes import DEFAULT_POLICIES, Policies, ZeroDates
 from airflow_provider_binlog.errors import (
     BinlogError,
@@ -26,17 +26,17 @@ from airflow_provider_binlog.errors import (
 )
 from airflow_provider_binlog.protected_columns import HashSecret
 from airflow_provider_binlog.rows.images.located import Route, compile_route
-from airflow_provider_binlog.rows.types import numbers
 from airflow_provider_binlog.rows.types.hashed import Hash, hash_policies, make_hash
+from airflow_provider_binlog.rows.types.numbers import integer_plan
 from airflow_provider_binlog.rows.types.registry import column_charset, plan_column
-from airflow_provider_binlog.rows.values import Array, Int64Array, Plan, Values
+from airflow_provider_binlog.rows.values import Array, Int64Array, Plan, Values, array_of
 from airflow_provider_binlog.schema import Default, Field
 
 # Of a value of variable width, without its text; of a hash, with its digits.
 _TEXT_BYTES = 16
 _HASH_BYTES = 80
 
-_HIDDEN_PLAN = numbers.integer_plan(8, unsigned=True)
+_HIDDEN_PLAN = integer_plan(8, unsigned=True)
 
 
 @dataclass(frozen=True)
@@ -361,6 +361,11 @@ def _few_present(column: ColumnLayout, values: Values) -> Int64Array | None:
 
 def _among_nulls(array: Array, present: Int64Array, values: Values) -> Array:
     """Return an array where its values are `present`, and NULL everywhere else."""
+    kind = array.type
+    if pa.types.is_primitive(kind) and kind.bit_width > 1 and not array.null_count:
+        numbers = np.zeros(len(values), dtype=f"uint{kind.bit_width}")
+        numbers[present] = numbers_of(array.view(str(numbers.dtype)))
+        return array_of(kind, numbers, values.null)
     index = np.zeros(len(values), dtype=np.int32)
     index[present] = np.arange(len(present))
     return array.take(of_numbers(index, values.null))

@@ -23,12 +23,12 @@ from airflow_provider_binlog.schema import (
     TableState,
 )
 from airflow_provider_binlog.staging.paths import (
-    MANIFESTS,
     StoredFiles,
     find_manifest,
     find_past_manifest,
     list_manifests,
     manifest_name,
+    manifest_path,
     maybe_sequence,
     read_manifest,
     schema_folder,
@@ -48,7 +48,7 @@ class ManifestLog:
 
     def key(self, sequence: int) -> str:
         """Return the key under which a manifest is stored."""
-        return self._files.locate(f"{MANIFESTS}/{manifest_name(sequence)}")
+        return self._files.locate(manifest_path(sequence))
 
     def sequences(self) -> list[int]:
         """Return the numbers of all manifests, ascending, from one listing."""

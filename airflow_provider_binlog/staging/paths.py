@@ -72,6 +72,11 @@ def manifest_name(sequence: int) -> str:
     return f"{sequence:0{_SEQUENCE_DIGITS}}.json"
 
 
+def manifest_path(sequence: int) -> str:
+    """Return the path of a manifest's file in the folder of its source."""
+    return f"{MANIFESTS}/{manifest_name(sequence)}"
+
+
 def maybe_sequence(name: str) -> int | None:
     """Return the number in the name of a manifest's file; None if it is another file."""
     match = _MANIFEST_NAME.fullmatch(name)
@@ -164,6 +169,10 @@ class StoredFiles:
         """Return the names of the files in a folder; none if it does not exist."""
         return self._store.list(self.locate(folder))
 
+    def exists(self, path: str) -> bool:
+        """Whether there is a file."""
+        return self.size(path) is not None
+
     def size(self, path: str) -> int | None:
         """Return a file's size in bytes; None if it does not exist."""
         try:
@@ -204,14 +213,14 @@ def read_manifest(files: ReadFiles, sequence: int) -> Manifest:
     """Return one manifest; see `read_manifests`."""
     manifest = find_manifest(files, sequence)
     if manifest is None:
-        path = files.locate(f"{MANIFESTS}/{manifest_name(sequence)}")
+        path = files.locate(manifest_path(sequence))
         raise ManifestError("a manifest is missing", manifest=path, repair=REPAIR)
     return manifest
 
 
 def find_manifest(files: ReadFiles, sequence: int) -> Manifest | None:
     """Return one manifest; None if there is none of this number; see `read_manifests`."""
-    return _find_manifest(files, f"{MANIFESTS}/{manifest_name(sequence)}", sequence)
+    return _find_manifest(files, manifest_path(sequence), sequence)
 
 
 def find_past_manifest(files: ReadFiles, sequence: int) -> Manifest | None:

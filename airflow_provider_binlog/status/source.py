@@ -15,8 +15,8 @@ from airflow_provider_binlog.staging.paths import (
     Snapshots,
     StoredFiles,
     list_manifests,
-    manifest_folder,
-    manifest_name,
+    manifest_path,
+    source_folder,
 )
 from airflow_provider_binlog.status.loads import Load, read_loads
 from airflow_provider_binlog.status.ranges import (
@@ -90,7 +90,7 @@ def read_status(
     sequences = list_manifests(files)
     newest = read_newest(
         sequences,
-        lambda number: store.read(f"{manifest_folder(source)}/{manifest_name(number)}"),
+        lambda number: store.read(f"{source_folder(source)}/{manifest_path(number)}"),
         memory,
         key,
         count=ranges,

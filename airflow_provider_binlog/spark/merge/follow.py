@@ -11,7 +11,8 @@ from statistics import median
 from airflow_provider_binlog.manifest import Manifest
 from airflow_provider_binlog.spark.job.options import Report, TableReport
 from airflow_provider_binlog.spark.merge.run import Finished
-from airflow_provider_binlog.staging.paths import ReadFiles, find_manifest, read_manifests
+from airflow_provider_binlog.spark.staged.files import SourceFiles
+from airflow_provider_binlog.staging.paths import manifest_path, read_manifests
 
 # How often the next manifest is looked for.
 _POLL_SECONDS = 0.2
@@ -21,7 +22,7 @@ _LINE_SECONDS = 60
 
 def follow(
     merge: Callable[[Finished], Report],
-    files: ReadFiles,
+    files: SourceFiles,
     *,
     seconds: float,
     show: Callable[[str], object],
@@ -42,10 +43,10 @@ def follow(
     report = followed.add(merge(_ignore), [])
     while True:
         following = report.through + 1
-        if (manifest := find_manifest(files, following)) is not None:
+        if files.exists(manifest_path(following)):
             merged = merge(_ignore)
-            later = read_manifests(files, range(following + 1, merged.through + 1))
-            report = followed.add(merged, [manifest, *later])
+            manifests = read_manifests(files, range(following, merged.through + 1))
+            report = followed.add(merged, manifests)
         elif clock() >= until:
             return report
         else:

@@ -26,6 +26,9 @@ _THREADS = 8
 class SourceFiles(ReadFiles, Protocol):
     """The files staged for one source, as a merge uses them."""
 
+    def exists(self, path: str) -> bool:
+        """Whether there is a file, which costs less than failing to read it."""
+
     def size(self, path: str) -> int | None:
         """Return a file's size in bytes; None if it does not exist."""
 
@@ -62,6 +65,13 @@ class HadoopFileSystem:
             finally:
                 stream.close()
         return None
+
+    def exists(self, path: str) -> bool:
+        """Whether there is a file."""
+        with self._reach(path) as (at, uri):
+            # PySpark makes many calls of an exception that it may translate.
+            return bool(self._file_system(at, uri).exists(at))
+        return False
 
     def size(self, path: str) -> int | None:
         """Return a file's size in bytes; None if it does not exist."""

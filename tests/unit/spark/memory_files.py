@@ -12,6 +12,9 @@ class Files:
     def read(self, path: str) -> bytes | None:
         return self.data.get(path)
 
+    def exists(self, path: str) -> bool:
+        return path in self.data
+
     def size(self, path: str) -> int | None:
         return len(self.data[path]) if path in self.data else None
 
