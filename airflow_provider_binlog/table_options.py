@@ -38,13 +38,17 @@ class TableOptions:
             is reloaded, leave it `stale`, or `ignore` that; `warn` by default.
         on_nul: In PostgreSQL, whose texts hold no NUL character: `fail` the table where one has it,
             `strip` the character, or `replace` it by U+FFFD; `fail` by default.
-        mode: What the lake table of a table without a key keeps: `current`, the default, its
-            changes; `multiset` the rows that it has.
+        mode: What the lake table keeps: `current`, the default, the rows of a table with a key, and
+            the changes of one without; `history` every version of the rows of a table with a key;
+            `multiset` the rows of one without.
         deletes: How deleted rows are handled: `hard`, the default, removes them; `soft` marks them
             in the column `_deleted_at`; `ignore` leaves them as they are.
         metadata: Whether the lake table has columns that say when, where and how a row last
             changed.
         prefix: What the names of the columns that these options add begin with.
+        history_columns: Names of the columns that say from when, and until when, a version of a
+            history holds; `__START_AT` and `__END_AT` by default.
+        track_columns: Columns whose changes begin another version in a history; by default all.
         cluster_by: Columns that a new Delta table is clustered by.
         partition_by: Columns that a new table is partitioned by, of Iceberg also transforms, as
             `days(created_at)` or `bucket(16, id)`.
@@ -63,6 +67,8 @@ class TableOptions:
     deletes: str | None = None
     metadata: bool | None = None
     prefix: str | None = None
+    history_columns: tuple[str, ...] | None = None
+    track_columns: tuple[str, ...] | None = None
     cluster_by: tuple[str, ...] | None = None
     partition_by: tuple[str, ...] | None = None
     sort_by: tuple[str, ...] | None = None
@@ -165,6 +171,13 @@ class TableRules:
                         option=name,
                         format=format_,
                     )
+            if options.mode == "history" and format_ not in _FORMATS["history_columns"]:
+                raise ConfigurationError(
+                    "a history is kept by delta and iceberg tables alone: set mode='current', with "
+                    "deletes='soft' to keep deleted rows",
+                    table=glob,
+                    format=format_,
+                )
 
     @property
     def targets(self) -> dict[str, str]:
@@ -176,11 +189,13 @@ class TableRules:
 _CHOICES = {
     "on_foreign_write": ("warn", "stale", "ignore"),
     "on_nul": ("fail", "strip", "replace"),
-    "mode": ("current", "multiset"),
+    "mode": ("current", "history", "multiset"),
     "deletes": ("hard", "soft", "ignore"),
 }
 
 _FORMATS = {
+    "history_columns": ("delta", "iceberg"),
+    "track_columns": ("delta", "iceberg"),
     "cluster_by": ("delta",),
     "partition_by": ("delta", "iceberg"),
     "sort_by": ("iceberg",),
@@ -266,7 +281,14 @@ def _read_options(glob: str, value: object) -> TableOptions:
     if options.key is not None and not all(options.key):
         raise ConfigurationError("a column of the key has no name", table=glob, key=options.key)
     _check_layout(glob, options)
-    for option in _JOINED:
+    names = options.history_columns
+    if names is not None and (len(names), len({*map(str.lower, names)} - {""})) != (2, 2):
+        raise ConfigurationError(
+            "history_columns are two names: of the start of a version, and of its end",
+            table=glob,
+            given=names,
+        )
+    for option in (*_JOINED, "track_columns"):
         if not all(options.given.get(option, ())):
             raise ConfigurationError("a column has no name", table=glob, option=option)
     if options.target is not None and not is_exact_glob(glob) and "{table}" not in options.target:

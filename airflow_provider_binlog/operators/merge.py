@@ -119,8 +119,10 @@ class BinlogMergeOperator(RendersObjects, SparkSubmitOperator):
         does not contain, ``on_foreign_write``, what to do once others changed rows of a lake
         table: ``"warn"`` in every run until it is reloaded, leave it ``"stale"``, or ``"ignore"``
         that; ``on_nul``, for PostgreSQL, whose texts hold no NUL character: ``"fail"`` the table
-        (the default), ``"strip"`` or ``"replace"`` it; ``mode="multiset"`` for the rows of a table
-        without a key instead of its changes; ``deletes``, whether deleted rows are
+        (the default), ``"strip"`` or ``"replace"`` it; ``mode="history"`` for every version of
+        the rows of a table with a key, with ``history_columns`` and ``track_columns``;
+        ``mode="multiset"`` for the rows of a table without a key instead of its changes;
+        ``deletes``, whether deleted rows are
         removed (``"hard"``, the default), marked (``"soft"``) or left (``"ignore"``);
         ``metadata=True`` for columns that say when, where and how a row last changed; ``prefix``
         of the names of columns that these two add; and the layout of new tables:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from airflow_provider_binlog.spark.target.protocol import (
     KeyedRows,
     TableChange,
     Target,
+    VersionedRows,
     WholeRows,
 )
 from airflow_provider_binlog.spark.target.state import CHANGES_ONLY, Hold, Mark, hold_property
@@ -43,6 +45,23 @@ ONE, TWO = {"id": 1, "n": 10, "note": "one"}, {"id": 2, "n": 20, "note": None}
 # Any type does: a text looks the same in every target.
 MARKED_COLUMNS = COLUMNS | {"removed_at": "string"}
 MARKED = {"removed_at": "at noon"}
+
+VERSIONED_COLUMNS = COLUMNS | {"since": "timestamp", "until": "timestamp"}
+HISTORY = TableMode("history", names={"start": "since", "end": "until"})
+NOON, MICROSECOND = datetime(2026, 11, 25, 12, tzinfo=UTC), timedelta(microseconds=1)
+
+
+def at(seconds: int) -> datetime:
+    """Return a time so many seconds after noon."""
+    return NOON + timedelta(seconds=seconds)
+
+
+def version(
+    row: dict[str, Any], since: datetime, until: datetime | None = None, **other: Any
+) -> dict[str, Any]:
+    """Return a version of a row; by column, in the order of `VERSIONED_COLUMNS`."""
+    return row | {"since": since, "until": until} | other
+
 
 _NUMBERS = count(1)
 
@@ -135,6 +154,47 @@ class TargetLake(ABC):
         made = CountedRows(self.make(columns or COLUMNS, rows))
         other |= {"columns": columns or COLUMNS, "key": (), "mode": MULTISET}
         return self.change(mark, made, **other)
+
+    def versioned(
+        self,
+        mark: int,
+        *rows: SourceRow,
+        tracked: tuple[str, ...] = ("id", "n", "note"),
+        rest: datetime | None = None,
+        columns: dict[str, str] | None = None,
+        **other: Any,
+    ) -> TableChange[Any]:
+        """Return a change of a history."""
+        groups = tuple(sorted({tuple(sorted(row.lacks)) for row in rows if row.lacks}))
+        end = None if rest is None else round(rest.timestamp() * 1_000_000)
+        columns = columns or VERSIONED_COLUMNS
+        made = self.make(columns, rows, groups)
+        changes = VersionedRows(
+            made,
+            ("id",),
+            False,
+            groups,
+            "since",
+            "until",
+            tracked,
+            end,
+        )
+        return self.change(mark, changes, **({"columns": columns, "mode": HISTORY} | other))
+
+    def create_history(self, *versions: dict[str, Any]) -> None:
+        made = WholeRows(self.make(VERSIONED_COLUMNS, map(SourceRow, versions)))
+        self.commit(self.change(1, made, columns=VERSIONED_COLUMNS, mode=HISTORY))
+
+    def versions(self, columns: Iterable[str] = VERSIONED_COLUMNS) -> list[dict[str, Any]]:
+        """Return the versions of every row in order, with their times in UTC."""
+        rows = [
+            {
+                name: value.astimezone(UTC) if isinstance(value, datetime) else value
+                for name, value in row.items()
+            }
+            for row in self.read(columns)
+        ]
+        return sorted(rows, key=lambda row: (row["id"], row["since"]))
 
     def create_with_marks(self, *rows: dict[str, Any]) -> None:
         """Create the table with rows that are not marked."""
@@ -509,3 +569,177 @@ class TargetCases:
         assert write is not None
         assert (state.applied, len(lake.rows())) == (Mark(2), 3)
         assert write.version not in (change.base, state.snapshot)
+
+
+class HistoryCases:
+    """Sentences of the contract for targets that keep every version of a row."""
+
+    def test_a_version_ends_where_the_next_one_starts(self, lake: TargetLake) -> None:
+        old = version(TWO, at(-9), at(-8))
+        lake.create_history(version(ONE, NOON), old, version(ONE | {"id": 3}, NOON))
+
+        done = lake.commit(
+            lake.versioned(
+                2,
+                SourceRow(version(ONE | {"n": 11}, at(1))),
+                SourceRow(version(ONE | {"n": 12}, at(2))),
+                SourceRow(version(ONE, at(3)), deleted=True),
+                SourceRow(version(TWO, at(1))),
+                SourceRow(version(ONE | {"id": 4}, at(1)), deleted=True),
+                SourceRow(version(ONE | {"id": 5}, at(1))),
+                SourceRow(version(ONE | {"id": 5}, at(2)), deleted=True),
+                SourceRow(version(ONE | {"id": 5, "note": None}, at(3))),
+            )
+        )
+
+        assert lake.versions() == [
+            version(ONE, NOON, at(1)),
+            version(ONE | {"n": 11}, at(1), at(2)),
+            version(ONE | {"n": 12}, at(2), at(3)),
+            old,
+            version(TWO, at(1)),
+            version(ONE | {"id": 3}, NOON),
+            version(ONE | {"id": 5}, at(1), at(2)),
+            version(ONE | {"id": 5, "note": None}, at(3)),
+        ]
+        assert (done.inserted, done.updated, done.deleted) == (5, 1, 0)
+        assert (lake.state.applied, lake.state.mode) == (Mark(2), HISTORY)
+
+    def test_times_of_a_key_increase(self, lake: TargetLake) -> None:
+        """A clock that runs back, or a log of whole seconds, leaves no version without a width."""
+        lake.create_history(version(ONE, NOON), version(TWO, at(1), at(9)))
+        three = ONE | {"id": 3}
+
+        lake.commit(
+            lake.versioned(
+                2,
+                *(SourceRow(version(ONE | {"n": n}, at(s))) for n, s in ((1, 0), (2, -5), (3, 7))),
+                SourceRow(version(TWO, at(8))),
+                *(SourceRow(version(three | {"n": n}, at(0))) for n in (1, 2)),
+            )
+        )
+
+        after = at(9) + MICROSECOND
+        assert lake.versions() == [
+            version(ONE, NOON, NOON + MICROSECOND),
+            version(ONE | {"n": 1}, NOON + MICROSECOND, NOON + 2 * MICROSECOND),
+            version(ONE | {"n": 2}, NOON + 2 * MICROSECOND, at(7)),
+            version(ONE | {"n": 3}, at(7)),
+            version(TWO, at(1), at(9)),
+            version(TWO, after),
+            version(three | {"n": 1}, NOON, NOON + MICROSECOND),
+            version(three | {"n": 2}, NOON + MICROSECOND),
+        ]
+
+    def test_columns_that_are_not_tracked_change_in_place(self, lake: TargetLake) -> None:
+        lake.create_history(version(ONE, NOON), version(TWO, NOON))
+
+        lake.commit(
+            lake.versioned(
+                2,
+                SourceRow(version(ONE | {"n": 11}, at(1))),
+                SourceRow(version(ONE | {"n": 12, "note": None}, at(2))),
+                SourceRow(version(ONE | {"n": 13, "note": None}, at(3))),
+                SourceRow(version(ONE | {"n": 14, "note": "one"}, at(4))),
+                SourceRow(version(TWO | {"n": 21}, at(4))),
+                tracked=("note",),
+            )
+        )
+
+        assert lake.versions() == [
+            version(ONE | {"n": 11}, NOON, at(2)),
+            version(ONE | {"n": 13, "note": None}, at(2), at(4)),
+            version(ONE | {"n": 14}, at(4)),
+            version(TWO | {"n": 21}, NOON),
+        ]
+
+    def test_current_versions_of_the_rest_end(self, lake: TargetLake) -> None:
+        three, four, old = ONE | {"id": 3}, ONE | {"id": 4}, version(ONE | {"id": 5}, NOON, at(1))
+        lake.create_history(
+            version(ONE, NOON), version(TWO, NOON), version(three, at(9)), version(four, NOON), old
+        )
+
+        lake.commit(
+            lake.versioned(
+                2,
+                SourceRow(version(ONE, at(2))),
+                SourceRow(version(TWO, at(2)), deleted=True),
+                SourceRow(version(TWO, at(3))),
+                rest=at(2),
+            )
+        )
+
+        assert lake.versions() == [
+            version(ONE, NOON),
+            version(TWO, NOON, at(2)),
+            version(TWO, at(3)),
+            version(three, at(9), at(9) + MICROSECOND),
+            version(four, NOON, at(2)),
+            old,
+        ]
+
+    def test_a_version_has_the_current_values_that_its_row_lacks(self, lake: TargetLake) -> None:
+        lake.create_history(version(ONE, NOON), version(TWO, at(-9), at(-8)))
+        lacks = frozenset({"note"})
+
+        lake.commit(
+            lake.versioned(
+                2,
+                SourceRow(version(ONE | {"n": 11, "note": None}, at(1)), lacks=lacks),
+                SourceRow(version(ONE | {"n": 12, "note": None}, at(2)), lacks=lacks),
+                SourceRow(version(ONE | {"n": 12, "note": "new"}, at(3))),
+            )
+        )
+
+        assert lake.versions()[:-1] == [
+            version(ONE, NOON, at(1)),
+            version(ONE | {"n": 11}, at(1), at(2)),
+            version(ONE | {"n": 12}, at(2), at(3)),
+            version(ONE | {"n": 12, "note": "new"}, at(3)),
+        ]
+        # The last version of this row ended.
+        partial = SourceRow(version(TWO | {"note": None}, at(4)), lacks=lacks)
+        with pytest.raises(Exception, match="the target does not have"):
+            lake.commit(lake.versioned(3, partial, SourceRow(version(ONE, at(4)))))
+        assert (len(lake.versions()), lake.state.applied) == (5, Mark(2))
+
+    def test_a_new_column_is_filled_in_every_version(self, lake: TargetLake) -> None:
+        lake.create_history(version(ONE, at(-9), NOON), version(ONE, at(1)), version(TWO, NOON))
+        columns = COLUMNS | {"at": "int", "since": "timestamp", "until": "timestamp"}
+        evolution = Evolution(
+            added={"at": "int"},
+            filled={"at": 7},
+            columns={name: name for name in VERSIONED_COLUMNS},
+            fields=FIELDS | {4: "at"},
+        )
+
+        lake.commit(
+            lake.versioned(
+                2,
+                SourceRow(version(ONE, at(2), at=7)),
+                SourceRow(version(ONE, at(3), at=8)),
+                tracked=("id", "n", "note", "at"),
+                columns=columns,
+                evolution=evolution,
+            )
+        )
+
+        assert lake.versions(columns) == [
+            version(ONE, at(-9), NOON, at=7),
+            version(ONE, at(1), at(3), at=7),
+            version(ONE, at(3), at=8),
+            version(TWO, NOON, at=7),
+        ]
+
+    def test_a_commit_of_versions_that_was_killed_is_repeated(self, lake: TargetLake) -> None:
+        lake.create_history(version(ONE, NOON))
+
+        def change() -> TableChange[Any]:
+            return lake.versioned(2, SourceRow(version(ONE | {"n": 11}, at(1))), rest=at(1))
+
+        with lake.killed_before_rows(), pytest.raises(RuntimeError, match="killed"):
+            lake.commit(change())
+        assert lake.versions() == [version(ONE, NOON)]
+        lake.commit(change())
+
+        assert lake.versions() == [version(ONE, NOON, at(1)), version(ONE | {"n": 11}, at(1))]

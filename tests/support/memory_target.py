@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -24,12 +25,15 @@ from airflow_provider_binlog.spark.target.protocol import (
     Commit,
     CountedRows,
     KeyedRows,
+    VersionedRows,
     WholeRows,
 )
 from airflow_provider_binlog.spark.target.state import NOTHING, TABLE_ID, Contents, TargetState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+    Row = dict[str, Any]
 
     from airflow_provider_binlog.schema import TableName
     from airflow_provider_binlog.spark.plan.evolution import Evolution
@@ -209,6 +213,88 @@ def _is_equal(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     return all(repr(one.get(id_)) == repr(value) for id_, value in other.items())
 
 
+EPOCH, MICROSECOND = datetime.fromtimestamp(0, UTC), timedelta(microseconds=1)
+
+
+def fold_versions(
+    versions: Sequence[Row],
+    rows: Sequence[SourceRow],
+    *,
+    key: Sequence[str],
+    start: str,
+    end: str,
+    tracked: Sequence[str],
+    rest: int | None = None,
+) -> list[Row]:
+    """Return the versions of all keys after the changes of some, row after row."""
+    folded = [dict(version) for version in versions]
+    by_key: dict[tuple[Any, ...], list[SourceRow]] = {}
+    for row in rows:
+        by_key.setdefault(tuple(row.values[name] for name in key), []).append(row)
+    for version in folded:
+        is_other = tuple(version[name] for name in key) not in by_key
+        if rest is not None and is_other and version[end] is None:
+            removed_at = EPOCH + rest * MICROSECOND
+            version[end] = max(removed_at, version[start] + MICROSECOND)
+    for at, changes in by_key.items():
+        own = [version for version in folded if tuple(version[name] for name in key) == at]
+        folded += _fold_key(own, changes, start=start, end=end, tracked=tracked)
+    return folded
+
+
+def _fold_key(
+    own: Sequence[Row],
+    changes: Sequence[SourceRow],
+    *,
+    start: str,
+    end: str,
+    tracked: Sequence[str],
+) -> list[Row]:
+    """Change the versions of a key, and return those that are added."""
+    added: list[Row] = []
+    times = [time for each in own for time in (each[start], each[end]) if time is not None]
+    last = max(times, default=None)
+    current = next((version for version in own if version[end] is None), None)
+    for change in changes:
+        if change.lacks and not change.deleted and current is None:
+            raise MergeError("a change of a row that the target does not have")
+        given = {name: change.values[name] for name in change.values.keys() - change.lacks}
+        values = (current or {}) | given
+        is_other = change.deleted != (current is None)
+        if current is not None and not change.deleted:
+            is_other = any(repr(values[name]) != repr(current[name]) for name in tracked)
+        if not is_other:
+            if current is not None:
+                current |= values | {start: current[start], end: None}
+            continue
+        last = max(given[start], given[start] if last is None else last + MICROSECOND)
+        if current is not None:
+            current[end], current = last, None
+        if not change.deleted:
+            current = values | {start: last, end: None}
+            added.append(current)
+    return added
+
+
+def _write_versions(
+    table: MemoryTable, changes: VersionedRows[list[SourceRow]], filled: Row
+) -> tuple[list[Row], Commit]:
+    held = [row | filled for row in table.rows]
+    before = [{name: row.get(id_) for name, id_ in table.ids.items()} for row in held]
+    after = fold_versions(
+        before,
+        changes.rows,
+        key=changes.key,
+        start=changes.start,
+        end=changes.end,
+        tracked=changes.tracked,
+        rest=changes.rest,
+    )
+    updated = sum(old != new for old, new in zip(before, after, strict=False))
+    done = Commit(len(after) - len(before), updated, 0, table.version + 1)
+    return [{table.ids[name]: value for name, value in row.items()} for row in after], done
+
+
 def write_rows(
     table: MemoryTable, change: TableChange[list[SourceRow]]
 ) -> tuple[list[dict[str, Any]], Commit]:
@@ -224,6 +310,8 @@ def write_rows(
     }
     if isinstance(changes, CountedRows):
         return _write_copies(table, changes.rows, filled)
+    if isinstance(changes, VersionedRows):
+        return _write_versions(table, changes, filled)
     keyed = changes if isinstance(changes, KeyedRows) else None
     marks = None if keyed is None or keyed.marks is None else ids[keyed.marks]
     key = [ids[name] for name in changes.key]

@@ -16,17 +16,15 @@ if TYPE_CHECKING:
 
 def expected_rows(table: Table, options: TableOptions) -> list[str]:
     """Return the rows that the lake table of a name is to have after all that was done."""
-    plain = PlainLakes(choose_mode(options, keyed=True))
+    plain = PlainLakes(choose_mode(options, keyed=True), options.track_columns)
     for event in table.source.events:
         plain.apply(event)
-    return in_order(plain.lakes[table.name].read())
+    return in_order(_as_text(plain.lakes[table.name].read()))
 
 
 def found_rows(workplace: Workplace, table: Table) -> list[str]:
     """Return the rows of the lake table."""
-    return in_order(
-        [{name: _text(value) for name, value in row.items()} for row in workplace.found(table)]
-    )
+    return in_order(_as_text(workplace.found(table)))
 
 
 def in_order(rows: list[dict[str, Any]]) -> list[str]:
@@ -34,5 +32,11 @@ def in_order(rows: list[dict[str, Any]]) -> list[str]:
     return sorted(repr(sorted(row.items())) for row in rows)
 
 
-def _text(value: Any) -> Any:
-    return f"{value:%F %T.%f}" if isinstance(value, datetime) else value
+def _as_text(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [
+        {
+            name: f"{value:%F %T.%f}" if isinstance(value, datetime) else value
+            for name, value in row.items()
+        }
+        for row in rows
+    ]

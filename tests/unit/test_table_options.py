@@ -97,7 +97,11 @@ def test_the_text_of_rules_is_read_back_and_survives_a_command_line() -> None:
         ({"shop.*": {"target": "orders"}}, r"needs \{table\}"),
         ({"shop.visits": {"exclude_columns": "ip"}}, "another type.*option=exclude_columns"),
         ({"shop.visits": {"hash_columns": [""]}}, "a column has no name.*option=hash_columns"),
-        ({"shop.*": {"mode": "history"}}, "mode is current or multiset.*given=history"),
+        ({"shop.*": {"mode": "scd2"}}, "mode is current, history or multiset.*given=scd2"),
+        ({"shop.*": {"history_columns": ["at"]}}, "two names.*table=shop.*"),
+        ({"shop.*": {"history_columns": ["at", "AT"]}}, "two names.*table=shop.*"),
+        ({"shop.*": {"history_columns": ["", "until"]}}, "two names.*table=shop.*"),
+        ({"shop.*": {"track_columns": [""]}}, "a column has no name.*option=track_columns"),
         ({"shop.*": {"deletes": "keep"}}, "deletes is hard, soft or ignore.*given=keep"),
         ({"shop.*": {"on_foreign_write": "fail"}}, "warn, stale or ignore.*given=fail"),
         ({"a.b": {"cluster_by": "id"}}, "another type.*table=a.b, option=cluster_by"),
@@ -139,6 +143,14 @@ def test_a_layout_that_the_format_does_not_have_is_refused(format_: str, option:
 
     with pytest.raises(ConfigurationError, match=rf"table=shop.\*, option={option}"):
         rules.check_format(format_)
+
+
+def test_a_history_in_a_format_without_it_is_refused() -> None:
+    rules = TableRules.read({"shop.prices": {"mode": "history"}})
+
+    rules.check_format("delta")
+    with pytest.raises(ConfigurationError, match=r"deletes='soft'.*table=shop\.prices"):
+        rules.check_format("postgresql")
 
 
 def test_what_is_not_json_is_refused() -> None:

@@ -19,6 +19,7 @@ from airflow_provider_binlog.names import quote_identifier
 from airflow_provider_binlog.spark.collapse.kept_rows import CHANGES, Keep, is_end
 from airflow_provider_binlog.spark.plan.segment import Segment
 from airflow_provider_binlog.spark.staged.changes import BASED, CHANGE, EVENT, ORDER
+from airflow_provider_binlog.spark.target.modes import END as UNTIL
 from airflow_provider_binlog.spark.target.protocol import DELETED, LACKS, held, source_column
 
 ROW = "row"
@@ -60,32 +61,47 @@ def collapse_partial(
     Raises:
         ReloadNeededError: Values are neither in the range nor in the target.
     """
+    rows = keep(collapse_images(changes, segment))
+    refuse_lacking(rows, segment, has_rows=has_rows)
+    return rows
+
+
+def collapse_images(
+    changes: DataFrame, segment: Segment, *, running: Sequence[str] = ()
+) -> DataFrame:
+    """Return what `collapse_parts` does of a segment's changes."""
     key, groups = _numbers(segment)
     if segment.has_before_images:
         changes = mark_before_images(changes, key=key, groups=groups)
-    rows = keep(
-        collapse_parts(
-            changes,
-            width=len(segment.target_columns),
-            key=key,
-            groups=groups,
-            deletes=segment.mode.deletes,
-        )
+    return collapse_parts(
+        changes,
+        width=len(segment.target_columns),
+        key=key,
+        groups=groups,
+        deletes=segment.mode.deletes,
+        running=running,
     )
+
+
+def refuse_lacking(rows: DataFrame, segment: Segment, *, has_rows: bool) -> None:
+    """Refuse collapsed rows with values that are neither in the range nor in the target.
+
+    `has_rows` says whether the target has rows that patches may be of.
+    """
     lacking = {row[LACKS] for row in rows.select(LACKS).distinct().collect()}
     for what in (MOVED, DEFAULT, END) if has_rows else _MESSAGES:
         if what in lacking:
             raise _refused(rows.where(F.col(LACKS) == what), segment, what)
-    return rows
 
 
 def refuse_orphans(session: SparkSession, rows: DataFrame, segment: Segment, target: str) -> None:
     """Refuse changes of rows that the target does not have: on such a row the MERGE failed."""
     key, _ = _numbers(segment)
     names = [F.col(quote_identifier(name)) for name in segment.key]
-    there = session.table(target).select(
-        *(name.alias(f"k{index}") for index, name in zip(key, names, strict=True))
-    )
+    table = session.table(target)
+    if segment.mode.is_history:
+        table = table.where(F.col(quote_identifier(segment.mode.names[UNTIL])).isNull())
+    there = table.select(*(name.alias(f"k{index}") for index, name in zip(key, names, strict=True)))
     patches = rows.where((F.col(LACKS) == ROW) & ~F.col(DELETED))
     same = reduce(and_, (patches[source_column(i)].eqNullSafe(there[f"k{i}"]) for i in key))
     orphans = patches.join(there, same, "left_anti")
@@ -124,6 +140,7 @@ def collapse_parts(
     key: Sequence[int],
     groups: Sequence[Sequence[int]],
     deletes: str = "hard",
+    running: Sequence[str] = (),
 ) -> DataFrame:
     """Return one row per key: what `collapse` returns, `held` for each group, and `LACKS`.
 
@@ -138,13 +155,20 @@ def collapse_parts(
         key: Which of them identify a row; none of them is in a group.
         groups: Columns that images may lack, those together that the same ones do.
         deletes: As of `TableMode`.
+        running: Columns of the changes. With them there is a row for each change, not for each key,
+            of all changes of the key up to that one, which has them.
     """
     names = [source_column(index) for index in range(width)]
     optional = {names[index] for group in groups for index in group}
     always = [name for name in names if name not in optional]
     based = [BASED] if BASED in changes.columns else []
     grouped = _group_changes(
-        changes, always=[*always, *based], key=key, groups=groups, deletes=deletes
+        changes,
+        always=[*always, *based],
+        key=key,
+        groups=groups,
+        deletes=deletes,
+        running=running,
     )
     flags = [_is_held(f"part{number}", deletes) for number in range(len(groups))]
     ended = F.coalesce(F.col("last.ended"), F.lit(True))  # noqa: FBT003
@@ -167,6 +191,7 @@ def collapse_parts(
         lacks.alias(LACKS),
         CHANGES,
         *(F.col(f"last.{name}") for name in based),
+        *running,
     )
 
 
@@ -200,11 +225,12 @@ def _group_changes(
     key: Sequence[int],
     groups: Sequence[Sequence[int]],
     deletes: str,
+    running: Sequence[str],
 ) -> DataFrame:
     """Return one row per key: what the `last` change holds, whether it `_MOVES`, and `CHANGES`.
 
     And where the row began, as `base`, or, if it is deleted, as `birth`; and the last values of
-    each group, as `part0` and so on.
+    each group, as `part0` and so on. With `running` columns there is one row per change.
     """
     order = F.col(ORDER)
     begins, ends = F.col(CHANGE) == ChangeType.INSERT.value, is_end()
@@ -213,7 +239,7 @@ def _group_changes(
     if deletes == "ignore":
         # Of a key without another change the last is none.
         counts &= ~ends
-    moves = F.bool_or(_MOVES) if is_marked else F.expr("false")
+    moves = F.bool_or(_MOVES) if is_marked else F.bool_or(F.lit(False))  # noqa: FBT003
 
     def last(where: Column, *values: str | Column) -> Column:
         """Return what the last change of some holds."""
@@ -221,20 +247,26 @@ def _group_changes(
 
     keys = [source_column(index) for index in key]
     held_by = counts if deletes == "soft" else counts & ~ends
+    values = {
+        "last": last(counts, *always, ends.alias("ended")),
+        "base": last(counts & (begins | ends), order.alias("at"), begins.alias("begun")),
+        "birth": F.max(F.when(counts & begins, order)),
+        _MOVES: moves,
+        CHANGES: F.count(F.lit(1)),
+    }
+    for number, group in enumerate(groups):
+        values[f"part{number}"] = last(
+            held_by & F.col(held(number)),
+            *(source_column(index) for index in group),
+            order.alias("at"),
+        )
+    if running:
+        so_far = Window.partitionBy(*keys).orderBy(ORDER)
+        return changes.select(
+            *running, *(value.over(so_far).alias(name) for name, value in values.items())
+        )
     return changes.groupBy(*(F.col(name).alias(f"by_{name}") for name in keys)).agg(
-        last(counts, *always, ends.alias("ended")).alias("last"),
-        last(counts & (begins | ends), order.alias("at"), begins.alias("begun")).alias("base"),
-        F.max(F.when(counts & begins, order)).alias("birth"),
-        *(
-            last(
-                held_by & F.col(held(number)),
-                *(source_column(index) for index in group),
-                order.alias("at"),
-            ).alias(f"part{number}")
-            for number, group in enumerate(groups)
-        ),
-        moves.alias(_MOVES),
-        F.count(F.lit(1)).alias(CHANGES),
+        *(value.alias(name) for name, value in values.items())
     )
 
 

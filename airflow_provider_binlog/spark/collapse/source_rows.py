@@ -33,6 +33,7 @@ from airflow_provider_binlog.spark.collapse.kept_rows import (
     is_end,
 )
 from airflow_provider_binlog.spark.collapse.partial_rows import collapse_partial, refuse_orphans
+from airflow_provider_binlog.spark.collapse.versioned_rows import fold_alone, version_rows
 from airflow_provider_binlog.spark.job.session import (
     Sessions,
     fixed_partitions,
@@ -113,6 +114,8 @@ class SparkRows:
         if segment.mode.is_multiset:
             return self._count(session, segment, alone=segment.replaces_rows(state))
         range_of, few = _find_key_column(segment, state), _has_few_rows(segment)
+        if segment.mode.is_history:
+            return self._version(session, segment, state, range_of)
         if segment.groups:
             rows, counts = self._complete(session, segment, state, range_of)
         elif few:
@@ -161,6 +164,26 @@ class SparkRows:
             rows = repeat_copies(rows, counts, segment)
         return SourceRows(rows, segment.bytes, few, counts)
 
+    def _version(
+        self,
+        session: SparkSession,
+        segment: Segment,
+        state: TargetState | None,
+        range_of: KeyColumn | None,
+    ) -> SourceRows:
+        """Return what transactions left of each key; finished versions if there are no others."""
+        few = _has_few_rows(segment)
+        keep = as_literals if few else checkpoint
+        rows = version_rows(
+            self._read(session, segment), segment, has_rows=_has_rows(segment, state), keep=keep
+        )
+        counts = count_literals(rows, range_of) if few else count_actions(rows, range_of)
+        _check_count(segment, counts)
+        if segment.replaces_rows(state):
+            rows = keep(fold_alone(rows, segment))
+            counts = replace(counts, deletes=0, upserts=rows.count())
+        return SourceRows(rows, segment.bytes, few, counts)
+
     def _complete(
         self,
         session: SparkSession,
@@ -173,7 +196,7 @@ class SparkRows:
         rows = collapse_partial(
             self._read(session, segment),
             segment,
-            has_rows=state is not None and not segment.starts_empty,
+            has_rows=_has_rows(segment, state),
             keep=as_literals if few else checkpoint,
         )
         return rows, count_literals(rows, range_of) if few else count_actions(rows, range_of)
@@ -196,6 +219,11 @@ class SparkRows:
         bits, counts = find_last(changes, _key_numbers(segment), range_of, most=segment.rows)
         width, based = len(segment.target_columns), segment.base is not None
         return keep_last(changes, bits, width=width, based=based), counts
+
+
+def _has_rows(segment: Segment, state: TargetState | None) -> bool:
+    """Whether the lake table has rows that patches may be of."""
+    return state is not None and not segment.starts_empty
 
 
 def _has_few_rows(segment: Segment) -> bool:

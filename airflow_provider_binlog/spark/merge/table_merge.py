@@ -18,7 +18,7 @@ from airflow_provider_binlog.spark.plan.lifecycle import identify
 from airflow_provider_binlog.spark.plan.segment import Segment
 from airflow_provider_binlog.spark.plan.table_log import Stop, TableLog
 from airflow_provider_binlog.spark.staged.types import Value
-from airflow_provider_binlog.spark.target.modes import DELETED_AT, TableMode
+from airflow_provider_binlog.spark.target.modes import DELETED_AT, END, START, TableMode
 from airflow_provider_binlog.spark.target.properties import Owner
 from airflow_provider_binlog.spark.target.protocol import (
     AppendedRows,
@@ -29,6 +29,7 @@ from airflow_provider_binlog.spark.target.protocol import (
     TableChange,
     Target,
     TransactionalTarget,
+    VersionedRows,
     WholeRows,
 )
 from airflow_provider_binlog.spark.target.state import CHANGES_ONLY, NOTHING, Mark, TargetState
@@ -145,6 +146,17 @@ def _row_changes(segment: Segment, state: TargetState | None, rows: Rows) -> Row
         return AppendedRows(rows, segment.target_key)
     if segment.mode.is_multiset:
         return CountedRows(rows)
+    if segment.mode.is_history:
+        return VersionedRows(
+            rows,
+            segment.key,
+            segment.null_safe,
+            segment.groups,
+            segment.mode.names[START],
+            segment.mode.names[END],
+            segment.tracked,
+            None if segment.base is None else segment.base.at,
+        )
     marks, rest = segment.mode.deleted_at, None
     if segment.base is not None and marks is not None:
         rest = find_marks(segment.mode, segment.base)

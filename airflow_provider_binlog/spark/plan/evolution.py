@@ -15,7 +15,7 @@ from airflow_provider_binlog.spark.staged.types import (
     is_zero_date,
     widens,
 )
-from airflow_provider_binlog.spark.target.modes import DELETED_AT, TableMode
+from airflow_provider_binlog.spark.target.modes import DELETED_AT, END, START, TableMode
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ def evolve_own(
             kept[name] = old
             if old != name:
                 renamed[old] = name
-        elif held in before.names and held == DELETED_AT:
+        elif held in before.names and held in (DELETED_AT, START, END):
             raise MergeError(
                 "the lake table lost a column that says which of its rows are there: drop the "
                 "lake table, and load it from a snapshot",

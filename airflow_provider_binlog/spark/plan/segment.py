@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from airflow_provider_binlog.changes import ROW, ChangeType
-from airflow_provider_binlog.errors import MergeError
+from airflow_provider_binlog.errors import ConfigurationError, MergeError
 from airflow_provider_binlog.manifest import Part, count_changes
 from airflow_provider_binlog.names import fold_name
 from airflow_provider_binlog.schema import Schema
@@ -54,6 +54,7 @@ class Segment:
         source_types: The types of columns at the source, by name, where they are known.
         keeps_rows: Whether the lake table has rows that it keeps, also where all are removed.
         base: The moment at which the rows that the lake has were removed, if any were.
+        tracked: Of a history the columns whose change is another version.
     """
 
     table: str
@@ -73,6 +74,7 @@ class Segment:
     source_types: dict[str, str] = field(default_factory=dict)
     keeps_rows: bool = False
     base: Base | None = None
+    tracked: tuple[str, ...] = ()
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -186,7 +188,22 @@ def make_segment(fold: Fold) -> Segment | None:
         source_types=_source_types(fold, columns),
         keeps_rows=tables.keeps_rows,
         base=tables.base if fold.discards else None,
+        tracked=_find_tracked(fold, columns) if tables.mode.is_history else (),
     )
+
+
+def _find_tracked(fold: Fold, columns: dict[str, str]) -> tuple[str, ...]:
+    """Return the columns whose change is another version of a row."""
+    chosen, by_name = fold.tables.options.track_columns, {fold_name(name): name for name in columns}
+    if chosen is None:
+        return tuple(columns)
+    if unknown := [name for name in chosen if fold_name(name) not in by_name]:
+        raise ConfigurationError(
+            "track_columns names columns that the table does not have (any more)",
+            table=fold.context["table"],
+            columns=",".join(unknown),
+        )
+    return tuple(by_name[fold_name(name)] for name in chosen)
 
 
 def _check_names(fold: Fold, columns: Iterable[str]) -> None:

@@ -32,9 +32,11 @@ from airflow_provider_binlog.spark.target.modes import (
     ABSENT,
     CHANGELOG_COLUMNS,
     DELETED_AT,
+    END,
     SEQUENCE,
     SNAPSHOT_CHANGE,
     STAGED_AS,
+    START,
 )
 from airflow_provider_binlog.spark.target.protocol import held, source_column
 from airflow_provider_binlog.spark.target.sql import column_list, literal
@@ -51,6 +53,10 @@ update."""
 
 BASED = "based"
 """Column of a change in a segment with a `base`: whether it is before that."""
+
+TRANSACTION = "transaction"
+"""Column of a change of a history: equal in changes of one transaction that follow each other, and
+in all that are `BASED`. Without GTIDs, transactions differ by the time of their commit."""
 
 PART = "part"
 """Column of a change that was `located`: the name of the part's file."""
@@ -106,6 +112,8 @@ _STAGED = {
 }
 _HELD_IN = {name: STAGED_AS.get(name, name) for name in CHANGELOG_COLUMNS} | {
     DELETED_AT: COMMIT_TS,
+    START: COMMIT_TS,
+    END: COMMIT_TS,
     "change_type": CHANGE_TYPE,
     "commit_ts": COMMIT_TS,
     "gtid": GTID,
@@ -122,6 +130,8 @@ def _change_columns(segment: Segment, rows: SchemaRows) -> dict[str, str]:
         needed.add(IMAGE)
     if segment.groups or segment.start is not None or segment.base is not None:
         needed |= {FILE, POSITION}
+    if segment.mode.is_history:
+        needed.add(GTID)
     return {name: type_ for name, type_ in _STAGED.items() if name in needed}
 
 
@@ -174,8 +184,14 @@ def _read_rows(
             _has_value(rows, group[0], image).alias(held(index))
             for index, group in enumerate(segment.groups)
         ]
+    based = F.lit(False)  # noqa: FBT003
     if segment.base is not None:
-        columns.append(_is_before(segment.base.until, sequence).alias(BASED))
+        based = _is_before(segment.base.until, sequence)
+        columns.append(based.alias(BASED))
+    if segment.mode.is_history:
+        of = {"sequence": sequence, "gtid": F.col(GTID), "at": F.col(COMMIT_TS)}
+        known = (F.when(~based, value).alias(name) for name, value in of.items())
+        columns.append(F.struct(*known).alias(TRANSACTION))
     if located:
         columns += [file_name.alias(PART), metadata.getField("row_index").alias(INDEX)]
     return frame.select(
@@ -194,8 +210,8 @@ def _held(held: str, rows: SchemaRows, sequence: Column, image: Column) -> Colum
     staged = F.col(quote_identifier(_HELD_IN[held]))
     type_ = F.col(CHANGE_TYPE)
     ends = type_.isin(ChangeType.DELETE.value, ChangeType.UPDATE_PREIMAGE.value)
-    if held == DELETED_AT:
-        return F.when(ends, staged)
+    if held in (DELETED_AT, END):
+        return F.when(ends & F.lit(held == DELETED_AT), staged)
     if held == "change_type":
         if rows.parts[0].path.startswith(f"{SNAPSHOTS}/"):
             return F.lit(SNAPSHOT_CHANGE)
@@ -312,5 +328,6 @@ def _removals(session: SparkSession, segment: Segment) -> DataFrame:
         values = (known.get(STAGED_AS.get(name, name)) for name in columns)
         rows.append((*values, change, (sequence, row)))
     schema = types | ({} if segment.base is None else {BASED: "boolean"})
+    schema |= {TRANSACTION: "string"} if segment.mode.is_history else {}
     schema |= {CHANGE: "string", ORDER: "struct<sequence: bigint, row: bigint>"}
     return session.createDataFrame(rows, column_list(schema))

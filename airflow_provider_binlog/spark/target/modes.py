@@ -52,6 +52,10 @@ STAGED_AS = {"_binlog_file": FILE, "_binlog_pos": POSITION}
 `_pos` are the data file and the position in it."""
 
 DELETED_AT = "deleted_at"
+START, END = "start", "end"
+"""What columns of a history hold of a version: since when, and until when; NULL is current."""
+
+HISTORY_COLUMNS = ("__START_AT", "__END_AT")
 METADATA = {
     "change_type": "string",
     "commit_ts": "timestamp",
@@ -64,8 +68,8 @@ METADATA = {
 SNAPSHOT_CHANGE = "snapshot"
 """Change type of rows that a snapshot has, and of those that it does not have any more."""
 
-_TYPES = {DELETED_AT: "timestamp"} | METADATA
-_KINDS = ("current", "multiset", "changelog")
+_TYPES = {DELETED_AT: "timestamp", START: "timestamp", END: "timestamp"} | METADATA
+_KINDS = ("current", "history", "multiset", "changelog")
 _PREFIX, _METADATA_PREFIX = "_", "_binlog_"
 
 
@@ -74,8 +78,8 @@ class TableMode:
     """What a lake table keeps of its table.
 
     Attributes:
-        kind: `current`: the rows of a table with a key; `multiset`: those of one without;
-            `changelog`: the changes of one without.
+        kind: `current`: the rows of a table with a key; `history`: every version of these;
+            `multiset`: the rows of one without; `changelog`: the changes of one without.
         deletes: `hard`: deleted rows are removed; `soft`: they are marked; `ignore`: they stay.
         names: Names of the columns besides those of the source's table, by what they hold; of a
             changelog they are those of `CHANGELOG_COLUMNS`.
@@ -130,6 +134,11 @@ class TableMode:
         return self.kind == "multiset"
 
     @property
+    def is_history(self) -> bool:
+        """Whether every version of a row is kept."""
+        return self.kind == "history"
+
+    @property
     def has_key(self) -> bool:
         """Whether rows are merged by a key."""
         return not (self.is_changelog or self.is_multiset)
@@ -137,7 +146,7 @@ class TableMode:
     @property
     def keeps_removed(self) -> bool:
         """Whether it keeps rows, by their key, that the table does not have any more."""
-        return self.deletes != "hard"
+        return self.deletes != "hard" or self.is_history
 
     @property
     def deleted_at(self) -> str | None:
@@ -152,7 +161,7 @@ class TableMode:
         """Return the options that choose it, for people."""
         if not self.has_key:
             return f"a {self.kind}"
-        return f"deletes={self.deletes!r}"
+        return "mode='history'" if self.is_history else f"deletes={self.deletes!r}"
 
 
 CURRENT = TableMode()
@@ -163,7 +172,8 @@ CHANGELOG = TableMode("changelog", names={name: name for name in CHANGELOG_COLUM
 def choose_mode(options: TableOptions, *, keyed: bool) -> TableMode:
     """Return the mode that options choose for a table with a key, or one without.
 
-    A changelog has every delete, and metadata of every change: these options choose nothing there.
+    A changelog has every delete, and metadata of every change: these options choose nothing there,
+    nor does a history.
 
     Raises:
         ConfigurationError: The options cannot be followed together.
@@ -179,12 +189,21 @@ def choose_mode(options: TableOptions, *, keyed: bool) -> TableMode:
     if not keyed:
         return CHANGELOG
     deletes = options.deletes or "hard"
-    names = {}
+    names, kind = dict[str, str](), "current"
+    if options.mode == "history":
+        if deletes != "hard":
+            raise ConfigurationError(
+                "a history has every version of a row, also of a deleted one: set deletes='hard' "
+                "for it",
+                options=options.given,
+            )
+        kind = "history"
+        names = dict(zip((START, END), options.history_columns or HISTORY_COLUMNS, strict=True))
     if deletes == "soft":
         names[DELETED_AT] = f"{_prefix(options, _PREFIX)}{DELETED_AT}"
     if options.metadata:
         names |= {held: f"{_prefix(options, _METADATA_PREFIX)}{held}" for held in METADATA}
-    return TableMode("current", deletes, names)
+    return TableMode(kind, deletes, names)
 
 
 def _prefix(options: TableOptions, default: str) -> str:
@@ -195,7 +214,7 @@ def refuse_name(table: str, column: str) -> ConfigurationError:
     """Return the refusal of a source's column with the name of one that a merge adds."""
     return ConfigurationError(
         "a column of the table has the name of one that options={...} add to the lake table: give "
-        "these another prefix",
+        "these another prefix, or other history_columns",
         table=table,
         column=column,
     )

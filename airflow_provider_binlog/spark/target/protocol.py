@@ -24,6 +24,9 @@ DELETED = "deleted"
 COPIES = "copies"
 """Column of counted source rows: how many copies more there are to be; less if it is negative."""
 
+NUMBER = "number"
+"""Column of versioned source rows: orders those of a key, from 0 on."""
+
 LACKS = "lacks"
 """Column of the source rows where images lack columns: what the row needs that the range does not
 hold; NULL if it is whole."""
@@ -83,13 +86,48 @@ class CountedRows(Generic[Rows]):
 
 
 @dataclass(frozen=True)
+class VersionedRows(Generic[Rows]):
+    """The change of each key by each transaction: the row after it, or a delete.
+
+    The target folds these rows onto the versions that it has. A row is a boundary if it is deleted
+    and the one before is not, or the other way round, or if it differs from that in a `tracked`
+    column. At a boundary the version before it ends, and unless it is a delete another one starts.
+    All other rows change the version that they are in. A boundary is at the time of its row, or a
+    microsecond after the last time among the key's versions if that is later.
+
+    Attributes:
+        rows: The rows of a key, ordered by `NUMBER`. The column `start` holds the time of the
+            transaction, `end` NULL.
+        key: As of `KeyedRows`.
+        null_safe: As of `KeyedRows`.
+        groups: As of `KeyedRows`; the values are those of the key's current version.
+        start: Column of the time from which on a version holds.
+        end: Column of the time from which on it does not any more; NULL in a current one.
+        tracked: Columns whose change is another version.
+        rest: When current versions end that are of other keys, in microseconds since 1970, or a
+            microsecond after their start if that is later; None if they do not end.
+    """
+
+    rows: Rows
+    key: tuple[str, ...]
+    null_safe: bool
+    groups: tuple[tuple[str, ...], ...]
+    start: str
+    end: str
+    tracked: tuple[str, ...]
+    rest: int | None = None
+
+
+@dataclass(frozen=True)
 class WholeRows(Generic[Rows]):
     """All rows that the table has afterwards."""
 
     rows: Rows
 
 
-RowChanges: TypeAlias = KeyedRows[Rows] | AppendedRows[Rows] | CountedRows[Rows] | WholeRows[Rows]
+RowChanges: TypeAlias = (
+    KeyedRows[Rows] | AppendedRows[Rows] | CountedRows[Rows] | VersionedRows[Rows] | WholeRows[Rows]
+)
 
 
 @dataclass(frozen=True)

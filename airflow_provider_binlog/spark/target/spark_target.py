@@ -46,6 +46,7 @@ from airflow_provider_binlog.spark.target.protocol import (
     CountedRows,
     KeyedRows,
     TableChange,
+    VersionedRows,
     WholeRows,
     source_column,
 )
@@ -185,7 +186,8 @@ class SparkTarget:
             return TableCommit(session, self._lake, change).run()
         finally:
             # Else the rows would be kept until the session has others.
-            session.catalog.dropTempView(merge_sql.CHANGES)
+            for view in (merge_sql.CHANGES, merge_sql.COLLAPSED):
+                session.catalog.dropTempView(view)
 
 
 @dataclass(frozen=True)
@@ -268,6 +270,8 @@ class TableCommit:
         filled = self._literals(self.change.evolution.filled)
         is_old = key[0] not in filled
         range_ = (condition(f"t.{first}", type_, rows.counts.intervals) or None) if is_old else None
+        if isinstance(changes, VersionedRows):
+            return self._write_versions(changes, state, filled, range_)
         keyed = changes if isinstance(changes, KeyedRows) else None
         statement = merge_sql.merge(
             table,
@@ -288,11 +292,54 @@ class TableCommit:
         with filtered:
             return self.lake.merge(self.session, self.change, state, statement)
 
+    def _write_versions(
+        self,
+        changes: VersionedRows[SourceRows],
+        state: TargetState,
+        filled: Mapping[str, str],
+        range_: str | None,
+    ) -> Commit | None:
+        """Close versions, open others, and change those that stay current."""
+        table, columns, rows = self.change.table, self.change.columns, changes.rows
+        names = [*columns]
+        key = [names.index(name) for name in changes.key]
+        start, end = names.index(changes.start), names.index(changes.end)
+        rows.frame.createOrReplaceTempView(merge_sql.COLLAPSED)
+        raise_partitions(self.session, EXPANSION * rows.bytes + state.bytes)
+        query = merge_sql.versions_to_write(
+            columns,
+            key=key,
+            start=start,
+            end=end,
+            tracked=[names.index(name) for name in changes.tracked],
+            groups=[[*map(names.index, group)] for group in changes.groups],
+            target=table,
+            filled=filled,
+            range_=range_,
+        )
+        # It reads the table that is to be changed.
+        checkpoint(self.session.sql(query)).createOrReplaceTempView(merge_sql.CHANGES)
+        rest = None
+        if changes.rest is not None:
+            last = f"unix_micros(t.{quote_identifier(changes.start)}) + 1"
+            rest = {changes.end: f"timestamp_micros(greatest({changes.rest}, {last}))"}
+        statement = merge_sql.merge(
+            table,
+            columns=names,
+            key=[*key, start],
+            nullable=changes.null_safe,
+            range_=range_,
+            filled=filled,
+            marks=changes.end,
+            rest=rest,
+        )
+        return self.lake.merge(self.session, self.change, state, statement)
+
     def _write_copies(self, rows: SourceRows, state: TargetState) -> Commit | None:
         """Add copies of rows, and remove others."""
         table, columns = self.change.table, self.change.columns
         filled = self._literals(self.change.evolution.filled)
-        rows.frame.createOrReplaceTempView(merge_sql.COUNTED)
+        rows.frame.createOrReplaceTempView(merge_sql.COLLAPSED)
         removes = rows.counts.deletes > 0
         query = merge_sql.copies_to_add(columns)
         if removes:

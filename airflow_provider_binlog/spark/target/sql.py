@@ -16,6 +16,7 @@ from airflow_provider_binlog.spark.target.protocol import (
     COPIES,
     DELETED,
     LACKS,
+    NUMBER,
     held,
     source_column,
 )
@@ -23,8 +24,8 @@ from airflow_provider_binlog.spark.target.protocol import (
 CHANGES = "binlog_changes"
 """The view the source rows are read from; each session has its own."""
 
-COUNTED = "binlog_counted"
-"""The view counted source rows are read from."""
+COLLAPSED = "binlog_collapsed"
+"""The view of counted or versioned source rows, from which those in `CHANGES` are computed."""
 
 REMOVES, SHORT = "removes", "short"
 
@@ -121,7 +122,7 @@ def copies_to_add(columns: Mapping[str, str]) -> str:
     """Return the query of `copies_to_write` where no row is to be removed."""
     listed = ", ".join(source_column(at) for at in range(len(columns)))
     return (
-        f"SELECT {listed}, false AS {REMOVES}, 0 AS {SHORT} FROM {COUNTED}"  # noqa: S608
+        f"SELECT {listed}, false AS {REMOVES}, 0 AS {SHORT} FROM {COLLAPSED}"  # noqa: S608
         f" LATERAL VIEW explode(sequence(1, {COPIES})) copy AS number WHERE {COPIES} > 0"
     )
 
@@ -152,7 +153,7 @@ def copies_to_write(
     by = ", ".join(comparable(f"s.{at}", type_) for at, type_ in zip(names, types, strict=True))
     less = (
         f"SELECT {kept}, any_value(s.{COPIES}) AS {COPIES}, count(t.found) AS found"  # noqa: S608
-        f" FROM {COUNTED} AS s"
+        f" FROM {COLLAPSED} AS s"
         f" LEFT JOIN (SELECT {found}, true AS found FROM {target} AS t) AS t ON {same}"
         f" WHERE s.{COPIES} < 0 GROUP BY {by}"
     )
@@ -194,6 +195,93 @@ def merge_copies(
         f"MERGE INTO {target} AS t USING {CHANGES} AS s ON {condition}{deletes}"  # noqa: S608
         f" WHEN NOT MATCHED AND NOT s.{REMOVES} THEN INSERT ({', '.join(own)}) VALUES ({values})"
         f"{others}"
+    )
+
+
+_CURRENT, _CLOSED = -1, -2
+"""The `NUMBER` of a version that the target has: before all rows of its key."""
+
+
+def versions_to_write(
+    columns: Mapping[str, str],
+    *,
+    key: Sequence[int],
+    start: int,
+    end: int,
+    tracked: Sequence[int],
+    groups: Sequence[Sequence[int]] = (),
+    target: str = "",
+    filled: Mapping[str, str] | None = None,
+    range_: str | None = None,
+) -> str:
+    """Return the query of the versions that versioned rows make; see `VersionedRows`.
+
+    Those are new ones, and the current one of each key, which changes, or ends. A row that lacks
+    what is in the target alone fails it if the key has no current version.
+
+    Args:
+        columns: Names and types of all columns, in the order of the source rows.
+        key: Which of them identify a row.
+        start: Which of them says from when on a version holds.
+        end: Which of them says until when.
+        tracked: Which of them make another version.
+        groups: As of `merge`.
+        target: The table's name, quoted; empty where it has no versions.
+        filled: As of `merge`.
+        range_: As of `merge`.
+    """
+    names, types = [source_column(at) for at in range(len(columns))], [*columns.values()]
+    by, since, until = ", ".join(names[at] for at in key), names[start], names[end]
+    window = f" WINDOW w AS (PARTITION BY {by} ORDER BY {NUMBER})"
+
+    def current(value: str) -> str:
+        return f"first(CASE WHEN {NUMBER} = {_CURRENT} THEN {value} END, true) OVER w"
+
+    flags = [held(number) for number in range(len(groups))]
+    given = ", ".join([*names, DELETED, NUMBER, *([*flags, LACKS] if groups else ())])
+    rows = f"SELECT {given} FROM {COLLAPSED}"  # noqa: S608  Every name below is quoted.
+    if target:
+        own = [(filled or {}).get(name, f"t.{quote_identifier(name)}") for name in columns]
+        stored = [f"{value} AS {name}" for value, name in zip(own, names, strict=True)]
+        stored += [f"{own[end]} IS NOT NULL", f"if({own[end]} IS NULL, {_CURRENT}, {_CLOSED})"]
+        stored += [*("true" for _ in flags), "NULL"] if groups else []
+        same = " AND ".join(f"{own[at]} <=> s.{names[at]}" for at in key)
+        rows += (
+            f" UNION ALL SELECT {', '.join(stored)} FROM {target} AS t"  # noqa: S608
+            f" LEFT SEMI JOIN {COLLAPSED} AS s ON {same}"
+        )
+        rows += "" if range_ is None else f" WHERE {range_}"
+    whole, deleted = {name: name for name in names}, DELETED
+    for flag, group in zip(flags, groups, strict=True):
+        whole |= {
+            names[at]: f"CASE WHEN {flag} THEN {names[at]} ELSE {current(names[at])} END"
+            for at in group
+        }
+    if groups:
+        is_orphan = f"NOT {DELETED} AND {LACKS} IS NOT NULL AND {current('true')} IS NULL"
+        refused = f"CAST(raise_error({quote_text(ORPHAN)}) AS boolean)"
+        deleted = f"CASE WHEN {is_orphan} THEN {refused} ELSE {DELETED} END"
+    listed = ", ".join(f"{value} AS {name}" for name, value in whole.items())
+    values = f"struct({', '.join(comparable(names[at], types[at]) for at in tracked)})"
+    differs = f" OR (NOT {DELETED} AND NOT {values} <=> was)" if tracked else ""
+    was = f", lag({values}) OVER w AS was" if tracked else ""
+    last = f"greatest(unix_micros({since}), unix_micros({until}))"
+    kept = ", ".join(name for name in names if name not in (since, until))
+    # At the n-th boundary: the last of all times so far, each later by as many microseconds as
+    # there are boundaries after it.
+    at = f"max(CASE WHEN bounds THEN unix_micros({since}) - version WHEN {NUMBER} < 0 THEN {last}"
+    return (
+        f"WITH found AS ({rows}), whole AS ("  # noqa: S608
+        f"SELECT {listed}, {deleted} AS {DELETED}, {NUMBER} FROM found{window}), compared AS ("
+        f"SELECT *, lag({DELETED}, 1, true) OVER w AS was_deleted{was} FROM whole{window})"
+        f", bounded AS (SELECT *, {NUMBER} >= 0 AND ({DELETED} != was_deleted{differs}) AS bounds"
+        f" FROM compared), counted AS (SELECT *, count_if(bounds) OVER w AS version FROM bounded"
+        f"{window}), timed AS (SELECT *, version + {at} END) OVER w AS at,"
+        f" lead(version) OVER w AS following, {current(since)} AS since FROM counted{window})"
+        f", ended AS (SELECT *, lead(at) OVER w AS until FROM timed"
+        f" WHERE NOT following <=> version{window})"
+        f" SELECT {kept}, if(version = 0, since, timestamp_micros(at)) AS {since},"
+        f" timestamp_micros(until) AS {until}, false AS {DELETED} FROM ended WHERE NOT {DELETED}"
     )
 
 

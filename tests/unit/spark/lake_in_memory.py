@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_binlog.changes import ROW
@@ -18,9 +19,17 @@ from airflow_provider_binlog.snapshot_manifest import (
 from airflow_provider_binlog.spark.collapse.partial_rows import DEFAULT, END, MOVED, REMOVED
 from airflow_provider_binlog.spark.collapse.partial_rows import ROW as ROW_LACKS
 from airflow_provider_binlog.spark.plan.fold import StartWithin
-from airflow_provider_binlog.spark.target.modes import SEQUENCE
+from airflow_provider_binlog.spark.target.modes import END as UNTIL
+from airflow_provider_binlog.spark.target.modes import SEQUENCE, START
 from airflow_provider_binlog.spark.target.state import Mark
-from tests.support.memory_target import MemoryTarget, SourceRow, as_number
+from tests.support.memory_target import (
+    EPOCH,
+    MICROSECOND,
+    MemoryTarget,
+    SourceRow,
+    as_number,
+    fold_versions,
+)
 from tests.unit.spark.history import Source, Table
 from tests.unit.spark.made_snapshots import SnapshotMaker
 from tests.unit.spark.plain_collapse import Image, collapse_plainly
@@ -148,6 +157,8 @@ def _held(segment: Segment, read: ReadChange) -> dict[str, Any]:
     kind = "delete" if is_end else read.type
     held = {
         "deleted_at": at if is_end else None,
+        START: EPOCH + read.commit_ts * MICROSECOND,
+        UNTIL: None,
         "change_type": kind if read.at[0] else "snapshot",
         "commit_ts": at,
         "gtid": read.gtid,
@@ -189,17 +200,10 @@ class MemoryRows:
             ]
         if segment.mode.is_multiset:
             return self._count(segment, alone=segment.replaces_rows(state))
+        if segment.mode.is_history:
+            return self._version(segment, state)
         columns, deletes = segment.columns.keys() - {*segment.key}, segment.mode.deletes
-        images = [
-            Image(
-                change.type,
-                tuple(change.row[name] for name in segment.key),
-                _without_key(segment, change.row, change.has),
-                _held(segment, change),
-                _is_based(segment, change),
-            )
-            for change in self._changes(segment)
-        ]
+        images = [_image(segment, change) for change in self._changes(segment)]
         left = collapse_plainly(images, columns, deletes)
         has_rows = state is not None and not segment.starts_empty
         lacking = {row.lacks(columns, deletes): key for key, row in left.items()}
@@ -226,6 +230,55 @@ class MemoryRows:
                 )
             )
         return rows
+
+    def _version(self, segment: Segment, state: TargetState | None) -> list[SourceRow]:
+        """Return what every transaction left of a key; finished versions if there are no others."""
+        columns, start = segment.columns.keys() - {*segment.key}, segment.mode.names[START]
+        has_rows = state is not None and not segment.starts_empty
+        refused = (MOVED, DEFAULT, END) if has_rows else (MOVED, DEFAULT, END, ROW_LACKS)
+        rows: list[SourceRow] = []
+        seen: set[Any] = set()
+        images: list[Image] = []
+
+        def transaction(change: ReadChange) -> Any:
+            of = change.at[0], change.gtid, change.commit_ts
+            return None if _is_based(segment, change) else of
+
+        for of, changes in groupby(self._changes(segment), transaction):
+            new = [_image(segment, change) for change in changes]
+            images += new
+            left = collapse_plainly(images, columns)
+            for key in dict.fromkeys(image.key for image in new):
+                row, at = left[key], dict(zip(segment.key, key, strict=True))
+                lacks = row.lacks(columns)
+                if lacks is not None and lacks in refused:
+                    raise ReloadNeededError(lacks, position=segment.position, key=key)
+                made = SourceRow(
+                    dict.fromkeys(columns) | row.values | dict(row.held) | at,
+                    deleted=row.deleted,
+                    lacks=frozenset(() if row.deleted else columns - row.values.keys()),
+                )
+                if segment.base is not None:
+                    based = {start: EPOCH + segment.base.at * MICROSECOND}
+                    first = replace(made, values=made.values | based)
+                    if of is None:
+                        made = first
+                    elif key not in seen:
+                        rows.append(replace(first, deleted=True, lacks=frozenset()))
+                    seen.add(key)
+                rows.append(made)
+        if not segment.replaces_rows(state):
+            return rows
+        names = segment.mode.names
+        versions = fold_versions(
+            (),
+            rows,
+            key=segment.key,
+            start=start,
+            end=names[UNTIL],
+            tracked=segment.tracked,
+        )
+        return [SourceRow(version) for version in versions]
 
     def _count(self, segment: Segment, *, alone: bool) -> list[SourceRow]:
         """Return how many copies more there are to be of each row; all of them if `alone`."""
@@ -301,6 +354,16 @@ def _read(segment: Segment, rows: SchemaRows, change: Change) -> tuple[dict[str,
             continue
         held.add(name)
     return row, held
+
+
+def _image(segment: Segment, change: ReadChange) -> Image:
+    return Image(
+        change.type,
+        tuple(change.row[name] for name in segment.key),
+        _without_key(segment, change.row, change.has),
+        _held(segment, change),
+        _is_based(segment, change),
+    )
 
 
 def _without_key(segment: Segment, row: dict[str, Any], held: set[str]) -> dict[str, Any]:

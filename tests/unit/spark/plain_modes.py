@@ -8,10 +8,13 @@ model.lakes["shop", "orders"].rows
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_binlog.spark.target.modes import END, START
+from tests.support.memory_target import EPOCH, MICROSECOND
 from tests.unit.spark.staged_changes import LOG
 
 if TYPE_CHECKING:
@@ -71,7 +74,10 @@ class PlainLake:
     mode: TableMode
     rows: dict[Any, PlainRow] = field(default_factory=dict)
 
-    def upsert(self, key: Any, row: PlainRow) -> None:
+    def copy(self) -> PlainLake:
+        return PlainLake(self.mode, {key: row.copy() for key, row in self.rows.items()})
+
+    def upsert(self, key: Any, row: PlainRow, event: Event) -> None:
         self.rows[key] = row.copy()
 
     def delete(self, key: Any, event: Event, kind: str = "delete") -> None:
@@ -95,7 +101,7 @@ class PlainLake:
         for row in self.rows.values():
             row.values = {name: row.values.get(name) for name in table.columns}
         for key, other in table.rows.items():
-            self.upsert(key, other)
+            self.upsert(key, other, event)
 
     def alter(self, event: Event) -> None:
         assert event.origins is not None
@@ -114,6 +120,79 @@ class PlainLake:
         return found
 
 
+@dataclass
+class PlainHistory(PlainLake):
+    """A lake table that keeps every version; `rows` are the current ones."""
+
+    tracked: tuple[str, ...] | None = None
+    log: dict[Any, list[tuple[Any, int, PlainRow | None]]] = field(default_factory=dict)
+    """What each transaction left of a key, and when; None for no row."""
+    lost_columns: bool = False
+    """Whether columns were dropped: versions that differ in these alone are two, or one."""
+
+    def copy(self) -> PlainLake:
+        return deepcopy(self)
+
+    def upsert(self, key: Any, row: PlainRow, event: Event) -> None:
+        super().upsert(key, row, event)
+        self._note(key, event, self.rows[key])
+
+    def delete(self, key: Any, event: Event, kind: str = "delete") -> None:
+        if self.rows.pop(key, None) is not None:
+            self._note(key, event, None)
+
+    def _note(self, key: Any, event: Event, row: PlainRow | None) -> None:
+        log = self.log.setdefault(key, [])
+        transaction = event.gtid if event.kind in _TYPES else event.position
+        if log and log[-1][0] == transaction:
+            log.pop()
+        log.append((transaction, event.commit_ts, row))
+
+    def replace_by(self, table: PlainTable, event: Event, kind: str) -> None:
+        for row in self._rows():
+            self.lost_columns |= not row.values.keys() <= {*table.columns}
+            row.values = {name: row.values.get(name) for name in table.columns}
+        super().replace_by(table, event, kind)
+
+    def alter(self, event: Event) -> None:
+        assert event.origins is not None
+        values, current = event.values or {}, [*map(id, self.rows.values())]
+        known = {name: values[name] for name in values.keys() - event.unknown}
+        for row in self._rows():
+            self.lost_columns |= not row.values.keys() <= {*event.origins.values()}
+            new = values if id(row) in current else known
+            row.values = alter(row.values, event.origins, new)
+
+    def _rows(self) -> list[PlainRow]:
+        return [row for log in self.log.values() for _, _, row in log if row is not None]
+
+    def read(self) -> list[Row]:
+        start, end = self.mode.names[START], self.mode.names[END]
+        found: list[Row] = []
+        for log in self.log.values():
+            current: PlainRow | None = None
+            last: int | None = None
+            for _, at, row in log:
+                is_other = (row is None) != (current is None) or (
+                    row is not None and current is not None and self._differ(row, current)
+                )
+                if is_other:
+                    last = at if last is None else max(at, last + 1)
+                    if current is not None:
+                        found[-1][end] = EPOCH + last * MICROSECOND
+                    if row is not None:
+                        found.append({start: EPOCH + last * MICROSECOND, end: None})
+                if row is not None:
+                    held = {name: row.held.get(of) for of, name in self.mode.names.items()}
+                    found[-1] = held | row.values | {name: found[-1][name] for name in (start, end)}
+                current = row
+        return found
+
+    def _differ(self, one: PlainRow, other: PlainRow) -> bool:
+        names = one.values if self.tracked is None else self.tracked
+        return any(one.values[name] != other.values[name] for name in names)
+
+
 def alter(row: Row, origins: Mapping[str, str | None], values: Mapping[str, Any]) -> Row:
     return {
         name: values.get(name) if origin is None else row[origin]
@@ -124,14 +203,19 @@ def alter(row: Row, origins: Mapping[str, str | None], values: Mapping[str, Any]
 class PlainLakes:
     """The lake tables of a source, by the names of its tables, in one mode."""
 
-    def __init__(self, mode: TableMode) -> None:
-        self.mode = mode
+    def __init__(self, mode: TableMode, tracked: tuple[str, ...] | None = None) -> None:
+        self.mode, self.tracked = mode, tracked
         self.tables: dict[TableId, PlainTable] = {}
         self.names: dict[TableName, TableId] = {}
         self.lakes: dict[TableName, PlainLake] = {}
         self.rewritten: set[TableId] = set()
         """Tables whose rows changed without events: the lake waits for a reload."""
         self.keyless: set[TableId] = set()
+
+    def _make_lake(self) -> PlainLake:
+        if self.mode.is_history:
+            return PlainHistory(self.mode, tracked=self.tracked)
+        return PlainLake(self.mode)
 
     def apply(self, event: Event) -> None:
         if event.table in self.keyless and event.kind in _TYPES:
@@ -148,7 +232,7 @@ class PlainLakes:
         row = PlainRow(event.row, metadata(event, "insert"))
         self.tables[event.table].rows[event.key] = row
         for lake in self._lakes_of(event):
-            lake.upsert(event.key, row)
+            lake.upsert(event.key, row, event)
 
     def _update(self, event: Event) -> None:
         assert event.row is not None
@@ -158,7 +242,7 @@ class PlainLakes:
         for lake in self._lakes_of(event):
             if event.after != event.key:
                 lake.delete(event.key, event)
-            lake.upsert(event.after, row)
+            lake.upsert(event.after, row, event)
 
     def _delete(self, event: Event) -> None:
         del self.tables[event.table].rows[event.key]
@@ -173,8 +257,8 @@ class PlainLakes:
     def _drop(self, event: Event) -> None:
         self.tables[event.table].rows.clear()
         for lake in self._lakes_of(event):
-            # Where deletes are not marked, the rows stay until the name is used again.
-            if self.mode.deletes != "hard":
+            # Where removed rows are not kept, the rows stay until the name is used again.
+            if self.mode.keeps_removed:
                 lake.delete_all(event, "drop")
         del self.names[event.name]
 
@@ -182,7 +266,7 @@ class PlainLakes:
         assert event.row is not None
         self.tables[event.table] = table = PlainTable(list(event.row))
         self.names[event.name] = event.table
-        lake = self.lakes.setdefault(event.name, PlainLake(self.mode))
+        lake = self.lakes.setdefault(event.name, self._make_lake())
         lake.replace_by(table, event, "create")
 
     def _rename(self, event: Event) -> None:
@@ -197,8 +281,7 @@ class PlainLakes:
             if name in lakes:
                 self.lakes[name].replace_by(self.tables[table], event, "rename")
             elif old in lakes:
-                copied = {key: row.copy() for key, row in lakes[old].rows.items()}
-                self.lakes[name] = PlainLake(self.mode, copied)
+                self.lakes[name] = lakes[old].copy()
 
     def _alter(self, event: Event) -> None:
         assert event.origins is not None

@@ -19,13 +19,14 @@ from airflow_provider_binlog.spark.target.protocol import (
     COPIES,
     DELETED,
     LACKS,
+    NUMBER,
     held,
     source_column,
 )
 from airflow_provider_binlog.spark.target.spark_target import SourceRows, SparkTarget
 from airflow_provider_binlog.spark.target.state import ForeignWrite
 from airflow_provider_binlog.table_options import TableRules
-from tests.contract.target import TargetCases, TargetLake
+from tests.contract.target import HistoryCases, TargetCases, TargetLake
 from tests.support import memory_target
 from tests.support.memory_target import MemoryTarget, SourceRow
 from tests.support.postgresql import administer, read_rows, settings_of
@@ -95,13 +96,14 @@ class SparkLake(TargetLake):
                 *(row.values.get(name) for name in columns),
                 row.deleted,
                 row.copies,
+                number,
                 *(not row.lacks.issuperset(group) for group in groups),
                 ROW if row.lacks else None,
             )
-            for row in rows
+            for number, row in enumerate(rows)
         ]
         types = {source_column(at): type_ for at, type_ in enumerate(columns.values())}
-        types |= {DELETED: "boolean", COPIES: "bigint"} | {
+        types |= {DELETED: "boolean", COPIES: "bigint", NUMBER: "bigint"} | {
             held(at): "boolean" for at in range(len(groups))
         }
         schema = ", ".join(f"{name} {type_}" for name, type_ in (types | {LACKS: "string"}).items())
@@ -160,7 +162,7 @@ class PostgresLake(TargetLake):
         self.postgresql.close()
 
 
-class TestMemory(TargetCases):
+class TestMemory(TargetCases, HistoryCases):
     """Rows of Python's."""
 
     @pytest.fixture
@@ -169,7 +171,7 @@ class TestMemory(TargetCases):
 
 
 @pytest.mark.spark
-class TestDelta(TargetCases):
+class TestDelta(TargetCases, HistoryCases):
     """Tables in a folder."""
 
     @pytest.fixture
@@ -178,7 +180,7 @@ class TestDelta(TargetCases):
 
 
 @pytest.mark.spark
-class TestIceberg(TargetCases):
+class TestIceberg(TargetCases, HistoryCases):
     """Tables of a catalog."""
 
     @pytest.fixture

@@ -1,0 +1,298 @@
+"""Histories: every version of a row, in lake tables that Spark writes."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from airflow_provider_binlog.spark.collapse import source_rows
+from airflow_provider_binlog.table_options import TableOptions, TableRules
+from tests.integration.test_merge_deletes import INT_NULL, begin, change, make_table, rules
+from tests.integration.test_merge_kills import Killed, Writes
+from tests.support.plain_lake import expected_rows, found_rows
+from tests.unit.spark.history import RowImage
+from tests.unit.spark.made_snapshots import take_snapshot
+from tests.unit.spark.workplace import Workplace, in_either_format, sorted_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.support.pipeline import Pipeline
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
+)
+
+HISTORY = TableOptions(mode="history")
+PRICES = (
+    "CREATE TABLE prices (id INT, `from` VARCHAR(9), price DOUBLE, note TEXT, PRIMARY KEY (id))",
+    "INSERT INTO prices VALUES (1, 'a', 1, NULL), (2, 'b', 2, 'two'), (3, NULL, 3, 'three')",
+    (
+        "BEGIN; UPDATE prices SET price = 5 WHERE id = 1; UPDATE prices SET price = 6 WHERE id = 1;"
+        " DELETE FROM prices WHERE id = 2; INSERT INTO prices VALUES (2, 'b', 2, 'again');"
+        " INSERT INTO prices VALUES (8, 'c', 1, 'unseen'); DELETE FROM prices WHERE id = 8; COMMIT"
+    ),
+    "UPDATE prices SET id = 30 WHERE id = 3",
+    "DELETE FROM prices WHERE id = 1",
+    None,
+    "INSERT INTO prices VALUES (1, 'a', -0.0, NULL)",
+    "SET SESSION binlog_row_image = 'MINIMAL'; UPDATE prices SET note = 'minimal' WHERE id = 2",
+    "UPDATE prices SET price = NULL WHERE id IN (1, 30)",
+    "SET SESSION binlog_row_image = 'FULL'; UPDATE prices SET price = 4 WHERE id = 30",
+    None,
+    "TRUNCATE TABLE prices",
+    "INSERT INTO prices VALUES (2, 'b', 7, 'after'), (4, '', 4, '')",
+    None,
+    "ALTER TABLE prices ADD COLUMN more INT NOT NULL DEFAULT 9, RENAME COLUMN `from` TO `path`",
+    "UPDATE prices SET more = 10, path = NULL WHERE id = 2",
+    None,
+    "DROP TABLE prices",
+)
+
+
+@pytest.mark.parametrize(
+    ("kind", "format_"),
+    [
+        ("mysql97", "delta"),
+        pytest.param("mysql97", "iceberg", marks=pytest.mark.slow),
+        pytest.param("mariadb118", "delta", marks=pytest.mark.slow),
+    ],
+)
+def test_the_table_of_any_time_is_what_select_returned_then(
+    create_pipeline: Callable[..., Pipeline], kind: str, format_: str
+) -> None:
+    pipeline = create_pipeline(kind, format_)
+    database, workplace = pipeline.database, pipeline.workplace
+    options = {"table_options": rules(HISTORY)}
+    states: list[tuple[str, list[dict[str, Any]]]] = []
+    with closing(database.connect()) as connection, connection.cursor() as cursor:
+        cursor.execute("SET time_zone = '+00:00'")
+        for statements in PRICES:
+            if statements is None:
+                pipeline.capture()
+                workplace.merge(**options)
+                check_states(workplace, database.name, states, by_time=kind == "mysql97")
+                continue
+            for statement in statements.split("; "):
+                cursor.execute(statement)
+            connection.commit()
+            cursor.execute("SELECT NOW(6)")
+            (now,) = cursor.fetchone()
+            if statements.startswith("DROP"):
+                states.append((str(now), []))
+            else:
+                cursor.execute("SELECT * FROM prices")
+                names = [column[0] for column in cursor.description]
+                rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+                states.append((str(now), rows))
+    pipeline.capture()
+    workplace.merge(**options)
+    check_states(workplace, database.name, states, by_time=kind == "mysql97")
+
+
+def check_states(
+    workplace: Workplace,
+    database: str,
+    states: list[tuple[str, list[dict[str, Any]]]],
+    *,
+    by_time: bool,
+) -> None:
+    """Compare the versions of each moment, and their order, with what SELECT returned."""
+    table = workplace.spark.table(workplace.lake.target(database, "prices"))
+    names = {"from": "path"} if "path" in table.columns else {}
+    more = {"more": 9} if names else {}
+
+    def named(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [more | {names.get(name, name): row[name] for name in row} for row in rows]
+
+    # A server of whole seconds has several states in one: only the last is that of its time.
+    for now, rows in states if by_time else states[-1:]:
+        at = f"TIMESTAMP '{now}Z'"
+        then = f"__START_AT <= {at} AND (__END_AT > {at} OR __END_AT IS NULL)"
+        held = table.where(then if by_time else "__END_AT IS NULL").drop("__START_AT", "__END_AT")
+        assert sorted_rows([row.asDict() for row in held.collect()]) == sorted_rows(named(rows))
+    wanted: dict[int, list[Any]] = {}
+    before: dict[int, Any] = {}
+    for _, rows in states:
+        by_id = {row["id"]: row for row in named(rows)}
+        for id_, row in by_id.items():
+            if before.get(id_) != row:
+                wanted.setdefault(id_, []).append(row)
+        before = by_id
+    versions: dict[int, list[Any]] = {}
+    for found in table.orderBy("id", "__START_AT").drop("__START_AT", "__END_AT").collect():
+        versions.setdefault(found["id"], []).append(found.asDict())
+    assert {id_: [sorted_rows([row]) for row in rows] for id_, rows in versions.items()} == {
+        id_: [sorted_rows([row]) for row in rows] for id_, rows in wanted.items()
+    }
+
+
+@in_either_format
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "options",
+    [HISTORY, TableOptions(mode="history", track_columns=("note",), metadata=True)],
+    ids=["all", "tracked"],
+)
+def test_versions_are_as_the_plain_model_says(
+    workplace: Workplace, options: TableOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if options.metadata:
+        # As many changes are collapsed on the executors.
+        monkeypatch.setattr(source_rows, "_FEW_ROWS", 0)
+    table = make_table(workplace)
+    source = table.source
+    source.commit()
+    workplace.merge(table_options=rules(options))
+    assert found_rows(workplace, table) == expected_rows(table, options)
+
+    change(table)
+    begin(source, 1)
+    table.insert(id=2, n=5, note="five")
+    table.update(2, note="in the same transaction")
+    begin(source, 1)
+    table.truncate()
+    begin(source, 1)
+    table.insert(id=4, n=4, note="after the truncation")
+    begin(source, 1)
+    table.alter("...", {**table.types, "more": INT_NULL}, more=7)
+    begin(source, 1)
+    table.insert(id=5, n=5, note="with more", more=8)
+    source.row_image = RowImage.MINIMAL
+    begin(source, 0)
+    table.update(4, n=5)
+    begin(source, -9)
+    table.update(4, note="minimal")
+    source.commit()
+    (report,) = workplace.merge(table_options=rules(options)).tables
+    assert found_rows(workplace, table) == expected_rows(table, options)
+    assert report.applied_after == workplace.state(table).applied
+
+    source.row_image = RowImage.FULL
+    begin(source, 1)
+    table.drop()
+    source.commit()
+    workplace.merge(table_options=rules(options))
+    assert found_rows(workplace, table) == expected_rows(table, options)
+    begin(source, 1)
+    table.create_again()
+    begin(source, 1)
+    table.insert(id=5, n=None, note="another table", more=None)
+    source.commit()
+    workplace.merge(table_options=rules(options))
+    assert found_rows(workplace, table) == expected_rows(table, options)
+
+
+def current(workplace: Workplace, table: Any) -> list[dict[str, Any]]:
+    """Return the rows that the lake table says the table has."""
+    rows = [row for row in workplace.found(table) if row["__END_AT"] is None]
+    return [{name: row[name] for name in table.types} for row in rows]
+
+
+@in_either_format
+@pytest.mark.slow
+def test_a_reload_closes_and_opens_what_differs(workplace: Workplace) -> None:
+    table = make_table(workplace)
+    source, options = table.source, {"table_options": rules(HISTORY)}
+    source.commit()
+    hard = rules(TableOptions())
+    workplace.merge(table_options=hard)
+    begin(source, 1)
+    table.update(1, n=11)
+    source.commit()
+    held = workplace.held(**options)
+    assert "its options say mode='history'" in held.reason
+    take_snapshot(table)
+    source.commit()
+    workplace.merge(**options)
+    assert len(workplace.found(table)) == len(table.rows)
+    begin(source, 60 * 60 * 24 * 900)
+    table.delete(1)
+    table.update(2, n=22)
+    source.commit()
+    workplace.merge(**options)
+    before = sorted_rows(workplace.found(table))
+    del table.rows[3]
+    table.rewrite("dropped a partition")
+    source.commit()
+    assert workplace.held(**options).status == "stale"
+    assert sorted_rows(workplace.found(table)) == before
+
+    take_snapshot(table)
+    begin(source, 5)
+    table.update(4, n=44)
+    table.insert(id=8, n=8, note="new")
+    source.commit()
+    workplace.merge(**options)
+
+    assert sorted_rows(current(workplace, table)) == sorted_rows(table.values)
+    versions: dict[int, list[Any]] = {}
+    for row in sorted(workplace.found(table), key=lambda row: row["__START_AT"]):
+        versions.setdefault(row["id"], []).append(row)
+    assert {id_: len(rows) for id_, rows in versions.items()} == {1: 1, 2: 2, 3: 1, 4: 2, 8: 1}
+    ended = [rows[-1]["__END_AT"] is not None for rows in versions.values()]
+    assert dict(zip(versions, ended, strict=True)) == {
+        1: True,
+        2: False,
+        3: True,
+        4: False,
+        8: False,
+    }
+    # From here on there is what only the lake has.
+    take_snapshot(table)
+    source.commit()
+    assert "drop the lake table" in workplace.held(table_options=hard).reason
+
+
+def test_what_cannot_be_a_history_is_refused_before_anything_is_written(
+    quick_workplace: Workplace,
+) -> None:
+    table = make_table(quick_workplace)
+    table.source.commit()
+    for options, says in (
+        ({"deletes": "soft"}, "set deletes='hard'"),
+        ({"track_columns": ["price"]}, "columns=price"),
+        ({"history_columns": ["N", "until"]}, "other history_columns"),
+    ):
+        wrong = TableRules.read({"*": {"mode": "history"} | options})
+        failed = quick_workplace.failure(table_options=wrong)
+        assert says in str(failed.error)
+    assert quick_workplace.find_state(*table.name) is None
+
+
+@pytest.mark.slow
+def test_a_merge_that_is_killed_one_write_later_each_time(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = make_table(workplace)
+    source = table.source
+    source.commit()
+    workplace.merge(table_options=rules(HISTORY))
+    change(table)
+    begin(source, 1)
+    table.truncate()
+    begin(source, 1)
+    table.insert(id=4, n=4, note="after the truncation")
+    begin(source, 1)
+    table.alter("...", {**table.types, "more": INT_NULL}, more=7)
+    begin(source, 1)
+    table.update(4, n=0)
+    source.commit()
+    writes = Writes()
+    monkeypatch.setattr(SparkSession, "sql", writes.statements(SparkSession.sql))
+
+    for more in count():
+        writes.left = more
+        try:
+            workplace.merge(table_options=rules(HISTORY))
+        except Killed:
+            continue
+        break
+
+    monkeypatch.undo()
+    assert more > 3
+    assert found_rows(workplace, table) == expected_rows(table, HISTORY)
