@@ -6,14 +6,17 @@ import json
 import os
 import signal
 import sqlite3
+import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
+from typing import Self
 
 import pytest
 
+from tests.faults.tasks import wait_until
 from tests.fixtures.airflow import Shop
 from tests.fixtures.spark import SparkEnvironment
 from tests.support.lake import Lake
@@ -98,8 +101,9 @@ def test_an_xcom_that_is_lost_before_the_merge(
 SUBMIT = """#!/bin/sh
 # Whoever ends this program does not end the first job, as that of a driver on a cluster.
 if mv {folder}/armed {folder}/first 2>/dev/null; then
-    setsid {submit} "$@" > {folder}/first.log 2>&1 &
-    echo $! > {folder}/pid.new && mv {folder}/pid.new {folder}/pid
+    # It has said who it is before it runs.
+    run='echo $$ > {folder}/pid.new && mv {folder}/pid.new {folder}/pid && exec {submit} "$@"'
+    setsid sh -c "$run" spark-submit "$@" > {folder}/first.log 2>&1 &
     wait
     exit
 fi
@@ -109,13 +113,30 @@ exec {submit} "$@"
 
 
 class RunningJob(threading.Thread):
-    """Stops the first job in the middle of its merge, and lets it continue beside the next one."""
+    """Stops the first job in the middle of its merge, and lets it continue beside the next one.
+
+    At the end of the context the job is killed, wherever it is.
+    """
 
     def __init__(self, folder: Path, lake: Lake) -> None:
         super().__init__(daemon=True)
         self._folder, self._lake = folder, lake
         self._before = self._commits()
-        self.stopped = self.continued = False
+        self._over = threading.Event()
+        self.stopped = self.continued = self.ended = False
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self.join()
+        (self._folder / "armed").unlink(missing_ok=True)
+        if (self._folder / "first").exists() and not self.ended:
+            wait_until((self._folder / "pid").exists)
+            with suppress(ProcessLookupError):
+                os.killpg(int((self._folder / "pid").read_text()), signal.SIGKILL)
 
     def run(self) -> None:
         """Stop and continue it."""
@@ -128,6 +149,7 @@ class RunningJob(threading.Thread):
         os.killpg(pid, signal.SIGCONT)
         self.continued = True
         self._await(lambda: not Path(f"/proc/{pid}").exists())
+        self.ended = True
 
     def _commits(self) -> int:
         name = "*.metadata.json" if self._lake.format == "iceberg" else "_delta_log/*.json"
@@ -135,7 +157,8 @@ class RunningJob(threading.Thread):
 
     def _await(self, done: Callable[[], bool]) -> None:
         while not done():
-            time.sleep(0.01)
+            if self._over.wait(0.01):
+                sys.exit()
 
 
 @pytest.mark.slow
@@ -178,16 +201,15 @@ def test_a_timeout_whose_spark_job_still_runs(
     )
     (tmp_path / "next").unlink()
     (tmp_path / "armed").touch()
-    job = RunningJob(tmp_path, lake)
 
-    job.start()
-    states = airflow.run_dag(DAG_ID)
-    job.join(timeout=usual * 5)
+    with RunningJob(tmp_path, lake) as job:
+        states = airflow.run_dag(DAG_ID)
+        job.join(timeout=usual * 5)
 
     assert set(states.values()) == {"success"}, states
     assert job.stopped
     assert job.continued
-    assert not job.is_alive()
+    assert job.ended
     tries = airflow.query("SELECT try_number FROM task_instance WHERE task_id = 'merge'")
     assert max(tries) > (1,)
     assert lake.differences(spark_environment, database) == []
