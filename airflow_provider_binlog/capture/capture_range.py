@@ -88,7 +88,6 @@ class OpenRange:
         self.server = ServerSchemas(
             source,
             log_range.changes_stop or request.stop,
-            captured=captured,
             read_server_tables=request.read_server_tables,
             wants_defaults=request.wants_defaults,
             named=log_range.changes,

@@ -78,7 +78,6 @@ def read_rows(chosen: Range, patterns: Sequence[str] | None) -> Iterator[RowObje
     server = ServerSchemas(
         chosen.log,
         chosen.start,
-        captured=matches,
         read_server_tables=chosen.log.read_server_tables,
     )
     server.can_gain = False  # what the log leaves out of an image is not printed

@@ -111,7 +111,6 @@ class Verifier:
         server = ServerSchemas(
             chosen.log,
             chosen.start,
-            captured=tables.matches,
             read_server_tables=chosen.log.read_server_tables,
         )
         self.reader = RangeReader(

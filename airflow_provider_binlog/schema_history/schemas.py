@@ -9,7 +9,7 @@ compared. Which columns MariaDB computes, and what an insert leaves out, may sta
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -157,7 +157,7 @@ class SchemaReader:
         indexes = []
         for number, table_map in enumerate(new, start=len(self._current)):
             if self._needs(table_map, file_format) or self._gains(file_format):
-                name = table_map.database, table_map.table
+                name = _name(table_map)
                 self._of_name.setdefault(name, []).append(number)
                 indexes.append(_UNKNOWN)
             else:
@@ -204,22 +204,25 @@ class SchemaReader:
         if not len(unknown):
             return completed
         indexes, first = np.unique(table[unknown], return_index=True)
+        names = {_name(captured.table_maps[index]) for index in indexes.tolist()}
         for index, event in zip(indexes.tolist(), (unknown[first] + start).tolist(), strict=True):
             try:
-                self._current[index] = self._complete(captured, event, index)
+                self._current[index] = self._complete(captured, event, index, names)
             except BinlogError as error:
                 self._fail(error)
                 self._classify(captured.table_maps, captured.block.format)
                 return self._complete_span(captured, start, stop)
         return np.take(self._current, table)
 
-    def _complete(self, captured: CapturedBlock, event: int, index: int) -> int:
-        """Return the index of a table as it was at a rows event."""
+    def _complete(
+        self, captured: CapturedBlock, event: int, index: int, names: Collection[TableName]
+    ) -> int:
+        """Return the index of a table as it was at a rows event; `names` are queried at once."""
         table_map, file_format = captured.table_maps[index], captured.block.format
         needs, where = self._needs(table_map, file_format), _location(captured, event, table_map)
         if not self._server.has_server:
             return self._refuse_table(table_map, None, where) if needs else self._index(table_map)
-        name = table_map.database, table_map.table
+        name = _name(table_map)
         flavor, version = file_format.flavor, _version(file_format)
         complete = partial(completion.complete_table_map, table_map, flavor=flavor, version=version)
         known = self._schemas.find(name)
@@ -230,7 +233,7 @@ class SchemaReader:
         if plain is not None and not self._may_gain(name, known, file_format):
             return self._index(plain)
         at = Position(captured.block.file, int(captured.block.offset[captured.events[event]]))
-        shown = self._find_on_server(name, at, needed=plain is None)
+        shown = self._find_on_server(name, at, names, needed=plain is None)
         result: TableMap | Undeterminable
         if isinstance(shown, Undeterminable):
             result = shown
@@ -259,10 +262,10 @@ class SchemaReader:
         return name not in self._schemas.altered or file_format.flavor is Flavor.MARIADB
 
     def _find_on_server(
-        self, name: TableName, at: Position, *, needed: bool
+        self, name: TableName, at: Position, names: Collection[TableName], *, needed: bool
     ) -> PartialSchema | Undeterminable:
         try:
-            return self._server.find(name, at)
+            return self._server.find(name, at, also=names)
         except (AccessDeniedError, UnsupportedError) as error:
             if needed:
                 raise
@@ -282,7 +285,7 @@ class SchemaReader:
         if isinstance(result, Undeterminable):
             reason = result.reason
             error: BinlogError = _undeterminable(reason, where, has_names=table_map.has_names)
-            if self._server.is_versioned((table_map.database, table_map.table)):
+            if self._server.is_versioned(_name(table_map)):
                 error = _versioned(where)
         elif failure is not None:
             reason = str(failure)
@@ -297,9 +300,8 @@ class SchemaReader:
         indexes, first = np.unique(table, return_index=True)
         for index, event in zip(indexes.tolist(), first.tolist(), strict=True):
             logged = captured.table_maps[int(captured.table[event])]
-            name = logged.database, logged.table
             if index not in self.refused and (
-                _has_period(logged) or self._server.is_versioned(name)
+                _has_period(logged) or self._server.is_versioned(_name(logged))
             ):
                 error = _versioned(_location(captured, event, logged))
                 self.refused[index] = TableRefusal(error, None)
@@ -310,6 +312,10 @@ class SchemaReader:
             index = self._indexes[table_map] = len(self.table_maps)
             self.table_maps.append(table_map)
         return index
+
+
+def _name(table_map: TableMap) -> TableName:
+    return table_map.database, table_map.table
 
 
 def _location(captured: CapturedBlock, event: int, table_map: TableMap) -> dict[str, object]:

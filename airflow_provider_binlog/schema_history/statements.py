@@ -8,7 +8,7 @@ Source: as binlog/transactions.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import NamedTuple, TypeAlias
 
 from airflow_provider_binlog.blocks.block import EventBlock
@@ -18,7 +18,6 @@ from airflow_provider_binlog.blocks.transactions import TransactionReader, Trans
 from airflow_provider_binlog.errors import (
     BinlogError,
     ConnectionLostError,
-    ServerSetupError,
     UnsupportedError,
 )
 from airflow_provider_binlog.position import Position
@@ -125,14 +124,28 @@ def _skip(error: BinlogError) -> None:
         raise error
 
 
-ServerTablesReader: TypeAlias = Callable[[Callable[[str, str], bool]], ServerTables]
-"""Reads information_schema, over a connection of its own."""
+ServerTablesReader: TypeAlias = Callable[[Collection[TableName]], ServerTables]
+"""Reads the tables of these names from information_schema, over a connection of its own."""
+
+
+_NOT_THERE = (
+    "it is not in the server's information_schema: it was dropped or renamed since, or the account "
+    "has no SELECT on it"
+)
 
 
 class Undeterminable(NamedTuple):
     """Reason why the schema that a table had cannot be determined."""
 
     reason: str
+
+
+class _Described(NamedTuple):
+    """A table by information_schema at a position; the last statement that had named it by then."""
+
+    position: Position
+    schema: PartialSchema | Undeterminable
+    named: tuple[Position, str] | None
 
 
 class ServerSchemas:
@@ -152,7 +165,6 @@ class ServerSchemas:
         source: BlockStream,
         since: Position,
         *,
-        captured: Callable[[str, str], bool],
         read_server_tables: ServerTablesReader | None,
         wants_defaults: bool = False,
         named: Iterable[LoggedChange] = (),
@@ -169,16 +181,17 @@ class ServerSchemas:
         self.has_server = self.can_gain = bool(read_server_tables or tables)
         self.wants_defaults = wants_defaults
         self._source = source
-        self._captured = captured
         self._read_server_tables = read_server_tables
         self._read_up_to = since
-        self._tables = tables
-        self._wanted: set[TableName] = set()
+        self._described: dict[TableName, _Described] = {}
+        self._versioned: set[TableName] = set()
         # The last statement that names a table, or all of a database; under "" one that cannot be
         # read, which may name any.
         self._named: dict[TableName, tuple[Position, str]] = {}
         for logged in named:
             self._note(logged)
+        if tables is not None:
+            self._describe(tables.tables.keys() | tables.refused.keys() | tables.versioned, tables)
 
     def lose_server(self, failure: BinlogError) -> None:
         """Stop querying the server."""
@@ -186,56 +199,50 @@ class ServerSchemas:
         self.failure = failure
 
     def is_versioned(self, name: TableName) -> bool:
-        """Whether the table was system-versioned when the server was queried; False before that."""
-        return self._tables is not None and name in self._tables.versioned
+        """Whether the table was system-versioned when it was queried; False before that."""
+        return name in self._versioned
 
     def queried(self) -> ServerTables | None:
         """Return what was queried, as it holds at `since`; None where there is no server."""
-        if self._tables is None and not self.has_server:
+        if not (self._described or self.has_server):
             return None
-        tables = self._tables or ServerTables(self.since, {})
         shown, refused = {}, {}
-        for name in self._wanted | tables.versioned:
-            schema = self._show(tables, name, self.since)
+        for name in self._described:
+            schema = self._show(name, self.since)
             if isinstance(schema, Undeterminable):
                 refused[name] = schema.reason
             else:
                 shown[name] = schema
-        return ServerTables(self.since, shown, tables.versioned, refused)
+        return ServerTables(self.since, shown, frozenset(self._versioned), refused)
 
-    def find(self, name: TableName, at: Position) -> PartialSchema | Undeterminable:
+    def find(
+        self, name: TableName, at: Position, also: Collection[TableName] = ()
+    ) -> PartialSchema | Undeterminable:
         """Return the schema that a table had at a row, whose event begins at `at`.
+
+        Where the server is queried for it, it is queried for `also`, too.
 
         Raises:
             SourceError: The server, or the way to it, failed.
         """
-        tables = self._tables
-        if tables is None or at.coordinates >= tables.position.coordinates:
-            tables = self._tables = self._query_server()
-        self._wanted.add(name)
-        return self._show(tables, name, at)
+        described = self._described.get(name)
+        if described is None or at.coordinates >= described.position.coordinates:
+            self._query_server({name, *(other for other in also if other not in self._described)})
+        return self._show(name, at)
 
-    def _show(
-        self, tables: ServerTables, name: TableName, at: Position
-    ) -> PartialSchema | Undeterminable:
-        for named in (name, (name[0], ""), ("", "")):
-            position, reason = self._named.get(named, (None, ""))
-            if position is not None and position.coordinates >= at.coordinates:
+    def _show(self, name: TableName, at: Position) -> PartialSchema | Undeterminable:
+        described = self._described[name]
+        if described.named is not None:
+            position, reason = described.named
+            if position.coordinates >= at.coordinates:
                 return Undeterminable(reason)
-        if (table := tables.tables.get(name)) is not None:
-            return table
-        if (why := tables.refused.get(name)) is not None:
-            return Undeterminable(why)
-        return Undeterminable(
-            "it is not in the server's information_schema: it was dropped or renamed since, or the "
-            "account has no SELECT on it"
-        )
+        return described.schema
 
-    def _query_server(self) -> ServerTables:
+    def _query_server(self, names: Collection[TableName]) -> None:
         """Read information_schema, and the log up to the position at which it was read."""
-        if self._read_server_tables is None:
-            raise ServerSetupError("there is no server whose information_schema can be queried")
-        tables = self._read_server_tables(self._captured)
+        # What stands in for a server has no other tables.
+        read = self._read_server_tables or (lambda _: ServerTables(self.since, {}))
+        tables = read(names)
         if tables.position.coordinates < self._read_up_to.coordinates:
             raise ConnectionLostError(
                 "the server's log ends before the range does",
@@ -250,7 +257,18 @@ class ServerSchemas:
                 at = Position(statement.file, statement.offset)
                 self._named["", ""] = at, str(error)
         self._read_up_to = tables.position
-        return tables
+        self._describe(names, tables)
+
+    def _describe(self, names: Iterable[TableName], tables: ServerTables) -> None:
+        """Keep what was queried, as it holds until a later statement."""
+        for name in names:
+            unknown = Undeterminable(tables.refused.get(name, _NOT_THERE))
+            schema = tables.tables.get(name, unknown)
+            keys = self._named.keys() & {name, (name[0], ""), ("", "")}
+            statements = [self._named[key] for key in keys]
+            last = max(statements, key=lambda named: named[0].coordinates, default=None)
+            self._described[name] = _Described(tables.position, schema, last)
+        self._versioned = self._versioned.difference(names) | tables.versioned
 
     def _note(self, logged: LoggedChange) -> None:
         reason = named_later(logged)

@@ -150,7 +150,7 @@ class ServerLog(state.Log):
 
     def read_server_tables(
         self,
-        wanted: Callable[[str, str], bool],
+        names: Collection[TableName],
         excluded: Callable[[TableName], Collection[str]] = lambda _: (),
     ) -> information_schema.ServerTables:
         """Query information_schema over a connection of its own; a `ServerTablesReader`.
@@ -158,7 +158,7 @@ class ServerLog(state.Log):
         The columns of a table that are `excluded` are not selected.
         """
         with closing(self.connect()) as connection:
-            return information_schema.read_server_tables(connection, wanted, excluded)
+            return information_schema.read_server_tables(connection, names, excluded)
 
     def logs_partial_images(self) -> bool:
         """Query the server for its `binlog_row_image`."""

@@ -125,7 +125,7 @@ def rotate_size(file: Path) -> int:
     return 19 + 8 + len(following) + 4
 
 
-@pytest.mark.fault("many-tables", servers="mysql97", stores="file")
+@pytest.mark.fault("many-tables", servers="mysql97 mariadb118", stores="file")
 def test_20000_tables_of_which_20_change(
     kind: str, tasks: Tasks, worker: Worker, tmp_path: Path
 ) -> None:

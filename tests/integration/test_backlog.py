@@ -38,10 +38,11 @@ from tests.support.requests import a_request
 from tests.support.stores import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
     from pathlib import Path
 
     from airflow_provider_binlog.manifest import Manifest, TableChanges
+    from airflow_provider_binlog.schema import TableName
     from airflow_provider_binlog.schema_history.statements import ServerTablesReader
     from airflow_provider_binlog.staging.object_store import ObjectStore
     from airflow_provider_binlog.transport.block_stream import BlockStream
@@ -125,9 +126,9 @@ def happened(request: pytest.FixtureRequest, database: Database) -> Iterator[Ran
 
 
 def tables_reader(server: Server) -> ServerTablesReader:
-    def read(wanted: Callable[[str, str], bool]) -> Any:
+    def read(names: Collection[TableName]) -> Any:
         with closing(connect(server)) as connection:
-            return read_server_tables(connection, wanted)
+            return read_server_tables(connection, names)
 
     return read
 

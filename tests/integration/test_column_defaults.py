@@ -15,9 +15,9 @@ from tests.services.servers import Account
 from tests.support.ranges import happen, live, stage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
-    from airflow_provider_binlog.schema import Schema
+    from airflow_provider_binlog.schema import Schema, TableName
     from airflow_provider_binlog.transport.server.information_schema import ServerTables
     from tests.fixtures.mysql import Database
     from tests.services.servers import Server
@@ -57,9 +57,9 @@ def mariadb(mariadb118: Server, create_database: Callable[[Server], Database]) -
 
 
 def capture(happened: Range, *, account: Server | Account | None = None, **options: Any) -> Staged:
-    def read(wanted: Callable[[str, str], bool]) -> ServerTables:
+    def read(names: Collection[TableName]) -> ServerTables:
         with closing(connect(account or happened.server, ssl_disabled=True)) as connection:
-            return read_server_tables(connection, wanted)
+            return read_server_tables(connection, names)
 
     with closing(live(happened.server)) as source:
         arguments = {"read_server_tables": read, "wants_defaults": True} | options

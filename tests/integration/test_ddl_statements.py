@@ -28,10 +28,10 @@ from tests.support.ranges import end_of, files
 from tests.support.stores import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from airflow_provider_binlog.manifest import Manifest
-    from airflow_provider_binlog.schema import Action, Schema, TableState
+    from airflow_provider_binlog.schema import Action, Schema, TableName, TableState
     from airflow_provider_binlog.transport.server.information_schema import ServerTables
     from tests.fixtures.mysql import Database
     from tests.services.servers import Server
@@ -75,9 +75,9 @@ class Ranges:
         self._start = self.manifests[-1].stop
         return self.manifests[-1]
 
-    def _read_tables(self, wanted: Callable[[str, str], bool]) -> ServerTables:
+    def _read_tables(self, names: Collection[TableName]) -> ServerTables:
         with closing(connect(self._database.server)) as connection:
-            return read_server_tables(connection, wanted)
+            return read_server_tables(connection, names)
 
     def states(self) -> dict[str, TableState]:
         """Return what is known of the tables, by their names."""

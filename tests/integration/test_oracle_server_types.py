@@ -28,10 +28,11 @@ from tests.support.logged import Logged, decoded, read_log
 from tests.support.ranges import apply, happen, live, stage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
     from pathlib import Path
 
     from airflow_provider_binlog.binlog.events.table_map import TableMap
+    from airflow_provider_binlog.schema import TableName
     from airflow_provider_binlog.transport.server.information_schema import ServerTables
 
 pytestmark = pytest.mark.server
@@ -408,9 +409,9 @@ def test_a_unique_key_on_long_columns_adds_no_column(
 def test_a_year_of_two_digits_is_refused(database_of: Callable[[str], Database]) -> None:
     database = database_of("mariadb118")
 
-    def read(wanted: Callable[[str, str], bool]) -> ServerTables:
+    def read(names: Collection[TableName]) -> ServerTables:
         with closing(database.connect()) as connection:
-            return read_server_tables(connection, wanted)
+            return read_server_tables(connection, names)
 
     happened = happen(
         database,

@@ -21,9 +21,10 @@ from tests.support.snapshots import take
 from tests.support.stores import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from airflow_provider_binlog.manifest import Manifest
+    from airflow_provider_binlog.schema import TableName
     from tests.services.servers import Server
     from tests.support.pipeline import Pipeline
     from tests.support.ranges import Staged
@@ -109,9 +110,9 @@ class Capture:
             assert {row: count for row, count in found[name].items() if count} == there, name
         return staged.manifest
 
-    def _read_server_tables(self, wanted: Callable[[str, str], bool]) -> ServerTables:
+    def _read_server_tables(self, names: Collection[TableName]) -> ServerTables:
         with closing(connect(self.database.server)) as connection:
-            return read_server_tables(connection, wanted)
+            return read_server_tables(connection, names)
 
 
 def writes(number: int, tables: tuple[str, ...] = GOOD) -> Iterator[str]:

@@ -15,8 +15,9 @@ from tests.support.ranges import happen, live, plain, stage
 from tests.support.staged import Replay
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
+    from airflow_provider_binlog.schema import TableName
     from airflow_provider_binlog.transport.server.information_schema import ServerTables
     from tests.fixtures.mysql import Database
     from tests.services.servers import Server
@@ -138,9 +139,9 @@ def test_generated_columns_that_are_not_logged(
     happened = under(["NOBLOB", "FULL", "FULL_NODUP"], insert, "DELETE FROM t")
     equals_select(database, ["t"], virtual, *happened[:-1])
 
-    def server_tables(wanted: Callable[[str, str], bool]) -> ServerTables:
+    def server_tables(names: Collection[TableName]) -> ServerTables:
         with closing(database.connect()) as connection:
-            return read_server_tables(connection, wanted)
+            return read_server_tables(connection, names)
 
     keyless = "CREATE OR REPLACE TABLE t (a INT, s INT AS (a + 2) STORED, id INT)"
     for table, image in itertools.product([stored, virtual, keyless], settings_of(mariadb118)):

@@ -255,7 +255,7 @@ def test_nobody_alters_a_table_while_information_schema_is_read(
     thread.start()
     monkeypatch.setattr("airflow_provider_binlog.transport.server.driver.Cursor", Slow)
     with closing(connect(server)) as connection:
-        found = read_server_tables(connection, lambda database, _: database == logged.database)
+        found = read_server_tables(connection, [(logged.database, "t")])
     thread.join()
 
     assert [each.name for each in found.tables[logged.database, "t"].columns][-1] == "y"

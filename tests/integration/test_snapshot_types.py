@@ -30,10 +30,10 @@ from tests.support.snapshots import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from airflow_provider_binlog.manifest import TableChanges
-    from airflow_provider_binlog.schema import Field
+    from airflow_provider_binlog.schema import Field, TableName
     from airflow_provider_binlog.transport.server.information_schema import ServerTables
     from tests.fixtures.mysql import Database
     from tests.services.servers import Server
@@ -87,10 +87,10 @@ def _fill(session: Session, random: Random, server: Server, table: str) -> None:
     session.execute(f"DELETE FROM {table} WHERE id % 5 = 1")
 
 
-def _read_tables(server: Server) -> Callable[[Callable[[str, str], bool]], ServerTables]:
-    def read(wanted: Callable[[str, str], bool]) -> ServerTables:
+def _read_tables(server: Server) -> Callable[[Collection[TableName]], ServerTables]:
+    def read(names: Collection[TableName]) -> ServerTables:
         with closing(connect(server)) as connection:
-            return read_server_tables(connection, wanted)
+            return read_server_tables(connection, names)
 
     return read
 

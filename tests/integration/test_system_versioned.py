@@ -18,8 +18,9 @@ from tests.fixtures.mysql import Database, connect, execute, query
 from tests.support.ranges import end_of, files, happen, live, stage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
+    from airflow_provider_binlog.schema import TableName
     from tests.services.servers import Server
 
 pytestmark = pytest.mark.server
@@ -56,9 +57,9 @@ def metadata(request: pytest.FixtureRequest, database: Database) -> Iterator[str
 
 @pytest.mark.parametrize("create", [IMPLICIT, EXPLICIT], ids=["implicit", "explicit"])
 def test_it_is_refused_by_name(database: Database, metadata: str, create: str) -> None:
-    def read_tables(wanted: Callable[[str, str], bool]) -> ServerTables:
+    def read_tables(names: Collection[TableName]) -> ServerTables:
         with closing(connect(database.server)) as connection:
-            return read_server_tables(connection, wanted)
+            return read_server_tables(connection, names)
 
     happened = happen(database, create, *CHANGES)
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
     from pathlib import Path
 
+    from airflow_provider_binlog.schema import TableName
     from airflow_provider_binlog.staging.object_store import ObjectStore
     from airflow_provider_binlog.transport.server.information_schema import ServerTables
     from tests.oracle.settings import Settings
@@ -180,9 +181,9 @@ def _names(workload: Workload, refused: Collection[str]) -> set[str]:
     return {name for each in workload.tables if each.first_name in refused for name in each.names}
 
 
-def _read_catalog(server: Server, wanted: Callable[[str, str], bool]) -> ServerTables:
+def _read_catalog(server: Server, names: Collection[TableName]) -> ServerTables:
     with closing(connect(server)) as connection:
-        return read_server_tables(connection, wanted)
+        return read_server_tables(connection, names)
 
 
 def _compare(workload: Workload, store: ObjectStore, refused: dict[str, str]) -> Outcome:

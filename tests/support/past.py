@@ -22,9 +22,10 @@ from tests.support.staged import held_by, named_in, parts_of
 from tests.support.stores import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Collection
 
     from airflow_provider_binlog.manifest import Manifest
+    from airflow_provider_binlog.schema import TableName
     from airflow_provider_binlog.transport.server.information_schema import ServerTables
 
 numbers = count(1)
@@ -74,9 +75,9 @@ class Staging:
     ) -> Manifest:
         server, asked = logged.server, account or logged.server
 
-        def read_tables(wanted: Callable[[str, str], bool]) -> ServerTables:
+        def read_tables(names: Collection[TableName]) -> ServerTables:
             with closing(connect(asked, ssl_disabled=True)) as connection:
-                return read_server_tables(connection, wanted)
+                return read_server_tables(connection, names)
 
         flavor = Flavor.MARIADB if server.name.startswith("mariadb") else Flavor.MYSQL
         source = ServerBlockStream(lambda: connect(server, ssl_disabled=True), flavor=flavor)

@@ -17,11 +17,12 @@ from tests.support.compare import compare, read_tables, select
 from tests.support.requests import a_request
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Collection
 
     from airflow_provider_binlog.changes import Policies
     from airflow_provider_binlog.manifest import Manifest
     from airflow_provider_binlog.position import Position
+    from airflow_provider_binlog.schema import TableName
     from airflow_provider_binlog.transport.server.information_schema import ServerTables
     from tests.support.compare import Difference
     from tests.unit.spark.workplace import Workplace
@@ -92,9 +93,9 @@ class Pipeline:
                 found += [(table.name, each) for each in differing]
         return found
 
-    def _read_server_tables(self, wanted: Callable[[str, str], bool]) -> ServerTables:
+    def _read_server_tables(self, names: Collection[TableName]) -> ServerTables:
         with closing(connect(self.database.server)) as connection:
-            return read_server_tables(connection, wanted)
+            return read_server_tables(connection, names)
 
     def end(self) -> Position:
         """Return where the server's log ends."""

@@ -13,7 +13,7 @@ sql/dd/dd_table.cc, prepare_default_value_string; mariadb, sql/sql_show.cc, get_
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from pymysql.constants import ER
@@ -31,8 +31,11 @@ from airflow_provider_binlog.transport.server import driver
 from airflow_provider_binlog.transport.server.driver import Connection, Row, driver_errors, query
 from airflow_provider_binlog.transport.server.queries import ServerVersion, log_end, server_version
 
-_ROUNDS_MAX = 10
 _TABLES_PER_QUERY = 200
+_TABLES = """
+    SELECT TABLE_SCHEMA AS `database`, TABLE_NAME AS name, TABLE_TYPE AS kind
+    FROM information_schema.TABLES"""
+_OF_NAMES = " WHERE TABLE_SCHEMA IN %s AND TABLE_NAME IN %s"
 _COLUMNS = """
     SELECT TABLE_SCHEMA AS `database`, TABLE_NAME AS `table`, COLUMN_NAME AS name,
         DATA_TYPE AS data_type, COLUMN_TYPE AS column_type, IS_NULLABLE AS nullable,
@@ -64,10 +67,10 @@ class ServerTables:
     """Tables as they are at a position: after every event before it.
 
     Attributes:
-        tables: A wanted table that is neither among them nor refused does not exist there, as far
-            as the account sees.
+        tables: A table that was queried, and is neither among them nor refused, does not exist
+            there, as far as the account sees.
         versioned: Those of them that keep previous rows too, `WITH SYSTEM VERSIONING`.
-        refused: Why wanted tables are missing: a privilege is, or the table is broken.
+        refused: Why queried tables are missing: a privilege is, or the table is broken.
     """
 
     position: Position
@@ -79,13 +82,14 @@ class ServerTables:
 @driver_errors()
 def read_server_tables(
     connection: Connection,
-    wanted: Callable[[str, str], bool],
+    names: Collection[TableName],
     excluded: Callable[[TableName], Collection[str]] = lambda _: (),
 ) -> ServerTables:
-    """Return the wanted tables as information_schema describes them.
+    """Return the tables of these names as information_schema describes them.
 
     Nobody can alter them meanwhile; readers and writers are not disturbed. The connection is in no
     transaction. The columns of a table that are `excluded`, by folded names, are not selected.
+    A table that is created or renamed meanwhile may be missing.
 
     Raises:
         TableLockedError: Another session held a table for too long.
@@ -97,29 +101,27 @@ def read_server_tables(
     with driver.ended_by(connection, "ROLLBACK"):
         held: set[TableName] = set()
         refused: dict[TableName, str] = {}
-        # Tables created or renamed before all of them are held are found in the next round.
-        for _ in range(_ROUNDS_MAX):
-            kinds = {name: kind for name, kind in list_tables(connection).items() if wanted(*name)}
-            if kinds.keys() <= held | refused.keys():
-                break
-            for name in sorted(kinds.keys() - held - refused.keys()):
-                try:
-                    if hold_table(connection, name, excluded(name)):
-                        held.add(name)
-                except errors.SourceError as error:
-                    if error.retryable:
-                        raise
-                    # It may not be read, or is broken, or its database was dropped just now.
-                    refused[name] = (
-                        "its columns are unknown, since the server refuses a SELECT from it: "
-                        f"{error.args[0]}"
-                    )
-        else:
-            raise errors.TableLockedError("tables are created and dropped too fast to be listed")
+        kinds = {
+            (row["database"], row["name"]): row["kind"]
+            for _, chosen in _batches(names)
+            for row in query(connection, _TABLES + _OF_NAMES, *chosen)
+            if row["kind"] in _KINDS
+        }
+        for name in sorted(kinds.keys() & {*names}):
+            try:
+                if hold_table(connection, name, excluded(name)):
+                    held.add(name)
+            except errors.SourceError as error:
+                if error.retryable:
+                    raise
+                # It may not be read, or is broken, or its database was dropped just now.
+                refused[name] = (
+                    "its columns are unknown, since the server refuses a SELECT from it: "
+                    f"{error.args[0]}"
+                )
         position = log_end(connection)
-        of = server_version(connection)
-        tables = _read_tables(connection, held & kinds.keys(), of)
-        versioned = frozenset(name for name in tables if kinds.get(name) == _VERSIONED)
+        tables = _read_tables(connection, held, server_version(connection))
+        versioned = frozenset(name for name in tables if kinds[name] == _VERSIONED)
         return ServerTables(position, tables, versioned, refused)
 
 
@@ -135,14 +137,9 @@ def prepare_session(connection: Connection) -> None:
 @driver_errors()
 def list_tables(connection: Connection) -> dict[TableName, str]:
     """Return the users' tables that the account sees, without views, and the type of each."""
-    rows = query(
-        connection,
-        "SELECT TABLE_SCHEMA AS `database`, TABLE_NAME AS name, TABLE_TYPE AS kind"
-        " FROM information_schema.TABLES",
-    )
     return {
         (str(row["database"]), str(row["name"])): str(row["kind"])
-        for row in rows
+        for row in query(connection, _TABLES)
         if row["kind"] in _KINDS and str(row["database"]).lower() not in _SYSTEM
     }
 
@@ -229,10 +226,7 @@ def _read_tables(
 ) -> dict[TableName, PartialSchema]:
     """Return the tables that show any columns."""
     tables: dict[TableName, PartialSchema] = {}
-    listed = sorted(names)
-    for first in range(0, len(listed), _TABLES_PER_QUERY):
-        some = listed[first : first + _TABLES_PER_QUERY]
-        chosen = sorted({database for database, _ in some}), [table for _, table in some]
+    for some, chosen in _batches(names):
         columns: dict[TableName, list[PartialColumn]] = defaultdict(list)
         indexes: dict[TableName, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
         for row in query(connection, _COLUMNS, *chosen):
@@ -244,6 +238,16 @@ def _read_tables(
             key = _read_key(connection, name, indexes[name], of)
             tables[name] = PartialSchema(tuple(columns[name]), *key)
     return tables
+
+
+def _batches(
+    names: Collection[TableName],
+) -> Iterator[tuple[list[TableName], tuple[list[str], list[str]]]]:
+    """Yield the names in pieces for one query, and the databases and the tables of each piece."""
+    listed = sorted(names)
+    for first in range(0, len(listed), _TABLES_PER_QUERY):
+        some = listed[first : first + _TABLES_PER_QUERY]
+        yield some, (sorted({database for database, _ in some}), [table for _, table in some])
 
 
 def _read_key(

@@ -61,7 +61,7 @@ def list_table_findings(
             _check_globs(include, exclude, kinds, account),
             _check_databases(connection, captured, kinds),
         ]
-        tables = read_server_tables(connection, captured)
+        tables = read_server_tables(connection, [name for name in kinds if captured(*name)])
         findings.append(_check_select(tables, level, account))
         findings += _check_kinds(tables, kinds, captured)
         findings.append(_check_keys(tables))

@@ -13,10 +13,11 @@ from tests.support.logs import split_blocks
 from tests.support.server_tables import server_column, server_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from airflow_provider_binlog.blocks.block import EventBlock
     from airflow_provider_binlog.errors import BinlogError
+    from airflow_provider_binlog.schema import TableName
     from tests.support.builder import BinlogFile
 
 NAME = "binlog.000001"
@@ -54,7 +55,7 @@ class Served(ServerLog):
         return Position(NAME, self.ends.pop(0) if self.ends else len(file.data))
 
     def read_server_tables(
-        self, wanted: Callable[[str, str], bool], excluded: object = None
+        self, names: Collection[TableName], excluded: object = None
     ) -> ServerTables:
         vars(self).update(asked=self.asked + 1)
         if self.failure is not None:
@@ -62,7 +63,7 @@ class Served(ServerLog):
         found = {
             ("shop", name): _table(columns)
             for name, columns in self.tables.items()
-            if wanted("shop", name)
+            if ("shop", name) in names
         }
         return ServerTables(self.end(), found)
 

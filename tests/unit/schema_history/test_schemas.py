@@ -9,6 +9,7 @@ import pytest
 
 from airflow_provider_binlog.binlog.events.table_map import TableMap
 from airflow_provider_binlog.binlog.header import EventType
+from airflow_provider_binlog.capture.log_range import TableFilter
 from airflow_provider_binlog.errors import (
     ConnectionLostError,
     ServerSetupError,
@@ -16,6 +17,7 @@ from airflow_provider_binlog.errors import (
 )
 from airflow_provider_binlog.position import Flavor, Position
 from airflow_provider_binlog.schema import Default
+from airflow_provider_binlog.schema_history.statements import ServerSchemas, Undeterminable
 from airflow_provider_binlog.transport.server.information_schema import ServerTables
 from tests.support import builder
 from tests.support.logs import Made, a_table, insert, maps, query, write_files
@@ -23,9 +25,10 @@ from tests.support.server_tables import server_column, server_table
 from tests.unit.capture.staging import CutSource, Files, capture, end_of, file_source, known_after
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Collection, Sequence
 
     from airflow_provider_binlog.manifest import Manifest
+    from airflow_provider_binlog.schema import TableName
     from airflow_provider_binlog.schema_history.statements import ServerTablesReader
 
 NAME = "binlog.000001"
@@ -63,21 +66,19 @@ def server_tables_of(position: Position, **tables: str) -> ServerTables:
     return ServerTables(position, described)
 
 
-def reader(
-    position: Position, **tables: str
-) -> Callable[[Callable[[str, str], bool]], ServerTables]:
-    """Return what gives those of the tables that are wanted."""
+def reader(position: Position, **tables: str) -> ServerTablesReader:
+    """Return what gives those of the tables that are queried."""
 
-    def read(wanted: Callable[[str, str], bool]) -> ServerTables:
+    def read(names: Collection[TableName]) -> ServerTables:
         whole = server_tables_of(position, **tables)
         return replace(
-            whole, tables={name: each for name, each in whole.tables.items() if wanted(*name)}
+            whole, tables={name: each for name, each in whole.tables.items() if name in names}
         )
 
     return read
 
 
-def never(_: Callable[[str, str], bool]) -> ServerTables:
+def never(_: Collection[TableName]) -> ServerTables:
     raise AssertionError("the server is not to be queried")
 
 
@@ -150,6 +151,47 @@ def test_a_later_statement_refuses_a_table_that_information_schema_described(
     first = next(each for each in file.offsets if file.data[each + 4] == EventType.WRITE_ROWS)
     assert raised.value.context["table"] == "shop.t"
     assert raised.value.context["offset"] == first
+
+
+def test_only_the_tables_of_rows_are_queried() -> None:
+    u, v = sparse(a_table("u", "id", "a")), sparse(a_table("v", "id", "a"))
+    files = a_log(T, u, sparse(a_table("other", "id")), T, v)
+    end, queried = end_of(files), list[set[tuple[str, str]]]()
+    captured = TableFilter(["shop.?"])
+    read = reader(end, t="id a b", u="id a", v="id a", other="id")
+
+    def noted(names: Collection[TableName]) -> ServerTables:
+        queried.append({*names})
+        return read(names)
+
+    whole = capture(file_source(files), end, tables=captured, read_server_tables=noted)
+    (*_, last, _) = boundaries(files)
+    (file,) = files.values()
+    cut = CutSource(files, {NAME: [file.offsets.index(last.offset)]})
+    blocks = capture(cut, end, tables=captured, read_server_tables=noted)
+
+    tables = {("shop", "t"), ("shop", "u"), ("shop", "v")}
+    # Of a block at once, and of each table once.
+    assert queried == [tables, tables - {("shop", "v")}, {("shop", "v")}]
+    assert names(whole) == names(blocks)
+
+
+def test_what_was_queried_holds_whatever_is_queried_later() -> None:
+    u = sparse(a_table("u", "id", "a"))
+    files = a_log(T, u, "ALTER TABLE t ADD c int", "ALTER TABLE u ADD c int")
+    at, of_u, stop, _, end = boundaries(files)
+    ends = [stop, end]
+
+    def read(names: Collection[TableName]) -> ServerTables:
+        return reader(ends.pop(0), t="id a b", u="id a c")(names)
+
+    server = ServerSchemas(file_source(files), stop, read_server_tables=read)
+    first = server.find(("shop", "t"), at)
+
+    assert isinstance(server.find(("shop", "u"), of_u), Undeterminable)
+    assert not ends
+    assert server.find(("shop", "t"), at) is first
+    assert not isinstance(first, Undeterminable)
 
 
 def test_a_statement_on_rows_alone_changes_no_schema() -> None:
@@ -296,8 +338,8 @@ def null_reader(position: Position, *tables: str) -> ServerTablesReader:
     """Return a reader of tables of two columns, the last of which is NULL by default."""
     inner = reader(position, **dict.fromkeys(tables, "id a"))
 
-    def read(wanted: Callable[[str, str], bool]) -> ServerTables:
-        found = inner(wanted)
+    def read(names: Collection[TableName]) -> ServerTables:
+        found = inner(names)
         nullable = server_column("a", default=NULL)
         described = {
             name: replace(each, columns=(each.columns[0], nullable))
@@ -308,7 +350,7 @@ def null_reader(position: Position, *tables: str) -> ServerTablesReader:
     return read
 
 
-def locked(_: Callable[[str, str], bool]) -> ServerTables:
+def locked(_: Collection[TableName]) -> ServerTables:
     raise TableLockedError("a table cannot be read")
 
 
