@@ -15,6 +15,7 @@ import pytest
 
 from airflow_provider_binlog.changes import InvalidText, Policies, ZeroDates
 from airflow_provider_binlog.errors import BinlogError, FormatError, ServerSetupError
+from airflow_provider_binlog.schema import CreateTable, RewriteRows
 from airflow_provider_binlog.sql.columns import Key
 from airflow_provider_binlog.transport.server.information_schema import (
     read_server_tables,
@@ -404,6 +405,37 @@ def test_a_unique_key_on_long_columns_adds_no_column(
 
     assert [field.name for field in table.schemas[-1].fields] == ["id", "url", "n", "more"]
     assert list(apply(staged).values()) == [Counter(database.query("SELECT * FROM pages"))]
+
+
+def test_decimals_that_a_column_lost_are_logged_until_it_is_rounded(
+    database_of: Callable[[str], Database],
+) -> None:
+    """Of MariaDB; docs/limits.md names it."""
+    database = database_of("mariadb118")
+    altered = happen(
+        database,
+        "CREATE TABLE prices (id INT PRIMARY KEY, price DOUBLE, n INT)",
+        "INSERT INTO prices VALUES (1, 1.23456, 0), (2, 2.34567, 0)",
+        "ALTER TABLE prices MODIFY price DOUBLE(9,2)",
+    )
+    staged = stage(live(database.server), altered)
+    actions = [action for each in staged.manifest.statements for action in each.actions]
+    assert [type(action) for action in actions] == [CreateTable, RewriteRows]
+
+    def logged(*statements: str) -> list[tuple[Any, ...]]:
+        staged = stage(live(database.server), happen(database, *statements))
+        (table,) = staged.manifest.tables
+        return [(row["id"], row["price"], row["n"]) for row in staged.rows(table)]
+
+    rows = logged(
+        "UPDATE prices SET n = 1 WHERE id = 1",
+        "UPDATE prices SET price = ROUND(price, 2) WHERE id = 2",
+    )
+    selected = database.query("SELECT * FROM prices ORDER BY id")
+
+    assert selected == [(1, 1.23, 1), (2, 2.35, 0)]
+    assert rows == [(1, 1.23456, 1), (2, 2.35, 0)]
+    assert logged("UPDATE prices SET price = ROUND(price, 2)") == selected[:1]
 
 
 def test_a_year_of_two_digits_is_refused(database_of: Callable[[str], Database]) -> None:
