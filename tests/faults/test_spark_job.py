@@ -57,7 +57,7 @@ def text() -> str:
     return random.randbytes(2048).hex()
 
 
-@pytest.mark.fault("merge-memory", lakes="delta", stores="file")
+@pytest.mark.fault("merge-memory", lakes="delta iceberg", stores="file")
 def test_a_job_that_gets_too_little_memory(
     format_: str, workplace: Workplace, job: SparkJob, memory_group: MemoryGroup
 ) -> None:
