@@ -2,13 +2,14 @@
 
 # ruff: noqa: INP001  A folder of pages is no package.
 
+import logging
 import os
 from importlib import metadata
 from pathlib import Path
 
 # The reference imports Airflow, which would else make a home in that of the user.
 os.environ.setdefault("AIRFLOW_HOME", str(Path(__file__).parents[1] / ".run" / "docs"))
-os.environ.setdefault("AIRFLOW__LOGGING__LOGGING_LEVEL", "ERROR")
+logging.getLogger("airflow").setLevel(logging.ERROR)
 
 project = "airflow_provider_binlog"
 author = "The authors of airflow_provider_binlog"
