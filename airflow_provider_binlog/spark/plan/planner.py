@@ -76,14 +76,24 @@ def plan_table(
         lifecycle = find_changelog_lifecycle(name, log, first)
         if lifecycle is None:
             return None
-        tables = replace(tables, lifecycle=lifecycle)
-    elif mode.keeps_removed:
-        base, rest = find_piece(tables, first=first)
+    tables = replace(tables, lifecycle=lifecycle, mode=mode)
+    rest: LogAction | None = None
+    while mode.keeps_removed:
+        base, rest = find_piece(tables, first=first, past=rest)
+        piece, own = tables, lifecycle
         if rest is not None:
-            tables = end_before(tables, rest)
-            lifecycle = find_lifecycle(name, tables.log, first, state) or lifecycle
-        tables = replace(tables, lifecycle=lifecycle, base=base)
-    tables = replace(tables, mode=mode)
+            piece = end_before(tables, rest)
+            own = find_lifecycle(name, piece.log, first, state) or lifecycle
+        plan = _plan_range(replace(piece, lifecycle=own, base=base), claims)
+        if plan.segment is not None or plan.stop is not None or rest is None:
+            return plan
+        # Nothing of the piece is of the name's own table: the next one is the first.
+    return _plan_range(tables, claims)
+
+
+def _plan_range(tables: TableRange, claims: str | None) -> TablePlan:
+    """Plan the first commit of a range."""
+    lifecycle, state = tables.lifecycle, tables.state
     if lifecycle.table is None and state is None:
         return TablePlan(None, stop=lifecycle.stop, ended=lifecycle.ended)
     try:

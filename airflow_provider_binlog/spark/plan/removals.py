@@ -33,8 +33,11 @@ class Piece(NamedTuple):
     end: LogAction | None
 
 
-def find_piece(tables: TableRange, *, first: int) -> Piece:
-    """Return the first piece of what manifests from `first` on say that the lake table lacks."""
+def find_piece(tables: TableRange, *, first: int, past: LogAction | None = None) -> Piece:
+    """Return the first piece of what manifests from `first` on say that the lake table lacks.
+
+    It ends after the action `past`.
+    """
     log, since = tables.log, tables.applied
     spans = log.spans(tables.name, since=first)
     followed = None if tables.state is None else tables.state.table
@@ -49,7 +52,7 @@ def find_piece(tables: TableRange, *, first: int) -> Piece:
         has_changes = _has_rows(log, spans, *points)
         if tables.state is not None:
             has_changes |= (bool(begun) and is_alone) or _has_steps(log, spans, *points)
-        if has_changes:
+        if has_changes and (past is None or step.mark > past.mark):
             return Piece(_find_base(log, begun), step)
         begun.append(step)
     return Piece(_find_base(log, begun), None)

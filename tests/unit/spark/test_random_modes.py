@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -103,9 +104,19 @@ class ModesHistory:
             manifest = source.make_manifest()
             self.files.write(f"manifests/{manifest.sequence:016d}.json", manifest.encode())
             if chance.random() < 0.5:
+                if self.mode.is_history:
+                    self.restore()
                 self.merge()
                 self.compare()
         return self.compared
+
+    def restore(self) -> None:
+        """Put a lake table back to an earlier version, as its owner may: it is merged again."""
+        tables = self.target.tables
+        if tables and self.chance.random() < 0.2:
+            name = self.chance.choice([*tables])
+            if versions := self.target.history.get(name):
+                tables[name] = deepcopy(self.chance.choice(versions))
 
     def read_on(self, owner: Owner) -> None:
         if owner.exists and id(owner) not in self.snapshots and owner.table.key:
@@ -219,7 +230,8 @@ def in_order(rows: list[Row]) -> list[str]:
 )
 def test_lake_tables_in_a_mode_are_as_the_plain_ones(options: TableOptions) -> None:
     compared = Counter[str]()
-    for seed in range(150):
+    # In the last one a piece of a log has no rows of the table that the name stands for later.
+    for seed in [*range(150), 1374]:
         compared += ModesHistory(seed, options).run()
     assert compared["tables"] > 100
     assert compared["rows"] > 200
