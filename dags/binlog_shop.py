@@ -11,7 +11,7 @@ import os
 from datetime import timedelta
 from typing import Any
 
-from airflow_provider_binlog import BinlogSource, binlog_to_lake_dag
+from airflow_provider_binlog import BinlogSource, TableOptions, binlog_to_lake_dag
 
 SCHEDULE = os.environ.get("BINLOG_SHOP_SCHEDULE")
 SHOP = BinlogSource("shop", start=os.environ.get("BINLOG_SHOP_START", "earliest"))
@@ -34,6 +34,8 @@ dag = binlog_to_lake_dag(
     staging_path=STAGING_PATH,
     format=FORMAT,
     lake=LAKE,
+    # Of tables without a key: equal rows are counted.
+    options={"*": TableOptions(mode="multiset")},
     snapshot=SNAPSHOT,
     merge=SPARK,
     follow=timedelta(seconds=FOLLOW) if FOLLOW else None,

@@ -62,6 +62,11 @@ HAPPENINGS = {
         ROLLBACK TO SAVEPOINT before_the_note;
         COMMIT;
     """,
+    "equal rows of a table without a key": """
+        INSERT INTO page_views SELECT * FROM page_views WHERE tiny < 10;
+        DELETE FROM page_views WHERE tiny = 3 LIMIT 1;
+        UPDATE page_views SET path = '/moved' WHERE tiny IN (4, 40);
+    """,
     "a table added": """
         CREATE TABLE reviews (
             sku CHAR(8) CHARACTER SET ascii,

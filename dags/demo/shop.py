@@ -75,7 +75,7 @@ TABLES = (
             PARTITION since VALUES LESS THAN MAXVALUE
         )
     """,
-    # No key: a merge could only append to it, so it is not compared.
+    # No key: its rows are counted.
     """
     CREATE TABLE page_views (path VARCHAR(200), seen_at DATETIME, tiny TINYINT)
     """,
