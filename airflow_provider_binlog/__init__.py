@@ -19,6 +19,7 @@ __all__ = [
     "BinlogExtractOperator",
     "BinlogFollowOperator",
     "BinlogHook",
+    "BinlogMaintenanceOperator",
     "BinlogMergeOperator",
     "BinlogNotLiveNotifier",
     "BinlogPlanOperator",
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
         BinlogExtractOperator,
     )
     from airflow_provider_binlog.operators.follow import BinlogFollowOperator
+    from airflow_provider_binlog.operators.maintenance import BinlogMaintenanceOperator
     from airflow_provider_binlog.operators.merge import BinlogMergeOperator, merge_arguments
     from airflow_provider_binlog.operators.snapshot import (
         BinlogSnapshotOperator,
@@ -86,6 +88,7 @@ _MODULES = {
     "BinlogExtractOperator": "operators.extract",
     "BinlogFollowOperator": "operators.follow",
     "BinlogHook": "hooks.binlog",
+    "BinlogMaintenanceOperator": "operators.maintenance",
     "BinlogMergeOperator": "operators.merge",
     "BinlogNotLiveNotifier": "notifications.tables",
     "BinlogPlanOperator": "operators.backlog",

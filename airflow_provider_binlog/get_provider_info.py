@@ -35,6 +35,7 @@ def get_provider_info() -> dict[str, object]:
             "airflow_provider_binlog.operators.cleanup",
             "airflow_provider_binlog.operators.extract",
             "airflow_provider_binlog.operators.follow",
+            "airflow_provider_binlog.operators.maintenance",
             "airflow_provider_binlog.operators.merge",
             "airflow_provider_binlog.operators.snapshot",
             "airflow_provider_binlog.operators.tables_live",

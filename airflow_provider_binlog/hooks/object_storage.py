@@ -88,13 +88,14 @@ def locate(location: str) -> Location:
     return Location(protocol, path, text)
 
 
-def _is_absolute(location: str) -> bool:
+def is_absolute(location: str) -> bool:
+    """Whether a location is a URL or an absolute path."""
     return bool(urlsplit(location).scheme) or location.startswith("/")
 
 
 def _check_absolute(location: str) -> None:
     # Every process would resolve a relative path against its own working folder.
-    if not _is_absolute(location):
+    if not is_absolute(location):
         raise ConfigurationError(
             "a location is a URL, such as s3://conn_id@bucket/prefix, or an absolute path",
             location=location,
@@ -130,7 +131,7 @@ def lake_location(format: str, lake: str, rules: TableRules) -> str:  # noqa: A0
     Where all tables have a target, no folder is needed: then it may be any name.
     """
     all_named = not rules.targets.keys().isdisjoint({"*", "*.*"})
-    is_name = format != "delta" or (all_named and not _is_absolute(lake))
+    is_name = format != "delta" or (all_named and not is_absolute(lake))
     return lake if is_name else spark_location(lake)
 
 

@@ -10,39 +10,21 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import Context
 from airflow.sdk.definitions.xcom_arg import XComArg
-from airflow.sdk.exceptions import AirflowException
 
-from airflow_provider_binlog.errors import (
-    ConfigurationError,
-    MergeError,
-    ObjectMissingError,
-    UnknownMergeError,
-)
+from airflow_provider_binlog.errors import ConfigurationError
 from airflow_provider_binlog.hooks.binlog import read_postgres_settings
 from airflow_provider_binlog.hooks.metrics import send_states
 from airflow_provider_binlog.hooks.object_storage import lake_location, open_store, spark_location
-from airflow_provider_binlog.hooks.spark_submit import (
-    explain_failure,
-    find_environment,
-    quiet_conf,
-    silence,
-)
 from airflow_provider_binlog.hooks.tasks import (
-    RendersObjects,
     add_to_aliases,
     fail_unless_retryable,
     pass_to_outlets,
     seconds_to_follow,
 )
-from airflow_provider_binlog.operators.arguments import (
-    read_globs,
-    read_location,
-    read_options,
-)
+from airflow_provider_binlog.operators.arguments import read_globs, read_location, read_options
 from airflow_provider_binlog.operators.links import BinlogSourceLink
 from airflow_provider_binlog.operators.merge_report import (
     describe_for_aliases,
@@ -53,23 +35,15 @@ from airflow_provider_binlog.operators.merge_report import (
     list_merged,
     list_warnings,
 )
-from airflow_provider_binlog.sources.binlog_source import (
-    InitialLoad,
-    LakeFormat,
-    check_choice,
-)
-from airflow_provider_binlog.spark.job.options import (
-    APPLICATION,
-    build_py_files,
-    parse_arguments,
-)
+from airflow_provider_binlog.operators.spark_job import SparkJobOperator
+from airflow_provider_binlog.sources.binlog_source import InitialLoad, LakeFormat, check_choice
+from airflow_provider_binlog.spark.job.options import APPLICATION, parse_arguments
 from airflow_provider_binlog.spark.merge.progress import read_start
-from airflow_provider_binlog.staging.object_store import ObjectStore
-from airflow_provider_binlog.staging.paths import StoredFiles, part_key, report_path
+from airflow_provider_binlog.staging.paths import StoredFiles
 from airflow_provider_binlog.table_options import TableOptions
 
 
-class BinlogMergeOperator(RendersObjects, SparkSubmitOperator):
+class BinlogMergeOperator(SparkJobOperator):
     """Apply what is staged to lakehouse tables: a SparkSubmitOperator that knows its application.
 
     It sets application, Python files and arguments, and takes all other arguments of a
@@ -196,10 +170,7 @@ class BinlogMergeOperator(RendersObjects, SparkSubmitOperator):
         """Submit the job and return its report; see the class."""
         with fail_unless_retryable():
             source, staging_path = read_location(self.staged)
-            environment = find_environment(self._conn_id, self._deploy_mode)
-            self._spark_binary = self._spark_binary or environment.spark_binary
-            self.env_vars = {**environment.env_vars, **(self.env_vars or {})}
-            store, report = open_store(staging_path), report_key(source, context)
+            environment = self.set_environment()
             arguments = merge_arguments(
                 source=source,
                 staging_path=staging_path,
@@ -218,13 +189,11 @@ class BinlogMergeOperator(RendersObjects, SparkSubmitOperator):
             seconds = seconds_to_follow(context, self.follow)
             if seconds:
                 more = ["--follow", f"{seconds:.0f}", *more]
-            idle = find_idle_report(StoredFiles(store, source), [*arguments, *more])
+            files = StoredFiles(open_store(staging_path), source)
+            idle = find_idle_report(files, [*arguments, *more])
             if idle is not None and not seconds:
                 self.log.info("%s: nothing to merge, no Spark is started", source)
                 return self._finish(context, idle, [])
-            report_location = f"{spark_location(staging_path).rstrip('/')}/{report}"
-            self.application = str(APPLICATION)
-            self.application_args = [*arguments, "--report", report_location, *more]
             with TemporaryDirectory(prefix="binlog-merge-") as folder:
                 if self.format == "postgresql":
                     if environment.in_cluster:
@@ -235,67 +204,11 @@ class BinlogMergeOperator(RendersObjects, SparkSubmitOperator):
                         )
                     file = Path(folder) / "connection.json"
                     read_postgres_settings(self.lake).write(file)
-                    self.application_args += ["--connection", str(file)]
-                own = str(build_py_files(folder))
-                self.py_files = f"{own},{self.py_files}" if self.py_files else own
-                reported = self._submit(context, store, report)
+                    more = [*more, "--connection", str(file)]
+                reported = self.submit(context, APPLICATION, arguments, folder, more)
             # In client mode the job's own lines are in the log.
             lines = list_merged(reported) if environment.in_cluster else []
             return self._finish(context, reported, lines)
-
-    def is_job_succeeded(self, status: str) -> bool:  # noqa: ARG002  Another class calls it.
-        """Return False: a job that succeeded before this try has left something to merge.
-
-        A job that still runs is waited for, where the hook can.
-        """
-        return False
-
-    def submit_job(self, context: Context) -> str | None:
-        """Submit another job than those that have reported; return its id."""
-        source, staging_path = read_location(self.staged)
-        forget_report(open_store(staging_path), report_key(source, context))
-        submitted: str | None = super().submit_job(context)
-        return submitted
-
-    def _submit(self, context: Context, store: ObjectStore, report: str) -> dict[str, Any]:
-        """Run the job; if it fails, raise the failure that it reported, if any.
-
-        Raises:
-            MergeError: The job reports that a retry would fail, too.
-            UnknownMergeError: It reports what may pass, or ended without a report.
-        """
-        states = context.get("task_state_store")
-        if states is None or not states.get(self.external_id_key):
-            # That of a job that Airflow may wait for stays: it may have ended just now.
-            forget_report(store, report)
-        try:
-            super().execute(context)
-        except Exception as failure:
-            # What a hook raises depends on where the driver runs.
-            error = find_error(read_report(store, report))
-            if error is None and isinstance(failure, AirflowException):
-                error = UnknownMergeError(f"spark-submit failed: {explain_failure(failure)}")
-            if error is not None:
-                raise error from None
-            raise
-        reported = read_report(store, report)
-        # For a hook, a driver whose pod was deleted has not failed.
-        if (error := find_error(reported)) is not None:
-            raise error
-        if not reported:
-            raise UnknownMergeError(
-                "the Spark job ended without a report, or it still runs, if spark-submit does not "
-                "wait for its end (spark.yarn.submit.waitAppCompletion, "
-                "spark.kubernetes.submission.waitAppCompletion)",
-                report=report,
-            )
-        return reported
-
-    def _get_hook(self) -> SparkSubmitHook:
-        given, self.conf = self.conf, quiet_conf(self.conf)
-        hook = super()._get_hook()
-        silence(hook, given)
-        return hook
 
     def _finish(
         self, context: Context, result: dict[str, Any], lines: Iterable[str]
@@ -361,38 +274,6 @@ def merge_arguments(
     if tag is not None:
         arguments += ["--tag", tag]
     return arguments
-
-
-def find_error(report: Mapping[str, Any]) -> MergeError | None:
-    """Return the error that a job reports; None if it reports none."""
-    if report.get("status") != "failed":
-        return None
-    tables = [f"{row['table']}: {row['error']}" for row in report["tables"] if row["error"]]
-    failures = [report["error"], *tables] if report["error"] else tables
-    return (UnknownMergeError if report["retryable"] else MergeError)("; ".join(failures))
-
-
-def read_report(store: ObjectStore, key: str) -> dict[str, Any]:
-    """Return the report of a job; empty if it has not written one, or not all of it."""
-    try:
-        report: dict[str, Any] = json.loads(store.read(key))
-    except (ObjectMissingError, ValueError):
-        return {}
-    return report
-
-
-def forget_report(store: ObjectStore, report: str) -> None:
-    """Overwrite the report of an earlier job of the task."""
-    if read_report(store, report):
-        store.write(report, b"{}")
-
-
-def report_key(source: str, context: Context) -> str:
-    """Return the key of the report of a task's job."""
-    instance = context["ti"]
-    index = instance.map_index or 0
-    path = report_path(instance.dag_id, instance.run_id, instance.task_id, index)
-    return part_key(source, path)
 
 
 def find_idle_report(files: StoredFiles, arguments: Sequence[str]) -> dict[str, Any] | None:

@@ -25,7 +25,7 @@ from tests.fixtures.mysql import Database, connect, execute
 from tests.services.servers import Options, Server
 from tests.support.stores import open_store
 
-pytestmark = [pytest.mark.server, pytest.mark.timeout(200)]
+pytestmark = [pytest.mark.server, pytest.mark.timeout(60)]
 
 COMMANDS = "SELECT command FROM information_schema.processlist"
 READING = 2 * LARGE

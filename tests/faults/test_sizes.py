@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -17,7 +16,7 @@ from airflow_provider_binlog.changes import CHANGE_TYPE
 from airflow_provider_binlog.transport.server.queries import log_end
 from tests.faults.tasks import Tasks, log_files
 from tests.faults.test_process import MIB, extract
-from tests.services.servers import Server
+from tests.fixtures.mysql import flush_log, purge
 from tests.support.pipeline import Pipeline
 from tests.support.staged import changes_of
 from tests.support.worker import Worker
@@ -53,15 +52,11 @@ def apply(tasks: Tasks) -> Digests:
 
 
 @pytest.fixture
-def tasks(tasks: Tasks, kind: str, own_servers: dict[str, Server]) -> Iterator[Tasks]:
-    """The tasks over a server that is removed afterwards: its log fills the disk.
-
-    And to drop 20,000 tables takes MariaDB half an hour.
-    """
+def tasks(tasks: Tasks) -> Iterator[Tasks]:
+    """The tasks over a server whose log is purged afterwards: it fills the disk."""
     yield tasks
-    server = own_servers.pop(kind)
-    server.stop()
-    shutil.rmtree(server.folder)
+    server = tasks.database.server
+    purge(server, flush_log(server))
 
 
 @pytest.mark.fault("large-log", servers="mysql97 mariadb118", stores="file")

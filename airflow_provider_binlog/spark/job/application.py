@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # PySpark would print every error with its Java stack; ours is in the report.
         logging.getLogger(name).disabled = True
     started = time.monotonic()
-    spark = _start_spark(f"binlog merge: {options.source}")
+    spark = start_spark(f"binlog merge: {options.source}")
     try:
         with opened_merges(spark, options) as (merge, files):
             if options.follow:
@@ -91,7 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return RETRYABLE_EXIT if report.may_pass else 1
 
 
-def _start_spark(name: str) -> SparkSession:
+def start_spark(name: str) -> SparkSession:
     """Return the session of the job, with its own settings where the user gave none."""
     SparkContext._ensure_initialized()  # noqa: SLF001  Only then the submitted settings are known.
     given = SparkConf()

@@ -18,11 +18,8 @@ from airflow_provider_binlog.errors import (
     UnknownMergeError,
 )
 from airflow_provider_binlog.operators import merge as module
-from airflow_provider_binlog.operators.merge import (
-    BinlogMergeOperator,
-    merge_arguments,
-    report_key,
-)
+from airflow_provider_binlog.operators.merge import BinlogMergeOperator, merge_arguments
+from airflow_provider_binlog.operators.spark_job import report_key
 from airflow_provider_binlog.spark.job.options import parse_arguments
 from airflow_provider_binlog.spark.job.submit import find_spark_submit
 from airflow_provider_binlog.table_options import TableOptions

@@ -8,6 +8,7 @@ import json
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -138,6 +139,12 @@ class DeltaLake:
             return state
         barrier = partial(find_barrier, columns=columns, properties=properties)
         return replace(state, find_barrier=barrier)
+
+    def commit_time(self, session: SparkSession, target: str, version: int) -> datetime | None:
+        """Return when a version of a table was committed; None if its log does not say."""
+        commit = read_commit(session, self._maybe_snapshot(session, target), version) or {}
+        at = commit.get("timestamp")
+        return None if at is None else datetime.fromtimestamp(at / 1000, UTC)
 
     def new_column_ids(self, change: Change) -> dict[str, str]:
         """Return the ids that the columns of a new table get; see `LakeFormat`."""

@@ -1,0 +1,1 @@
+"""Keep lake tables small and fast: the job of the `BinlogMaintenanceOperator`."""
