@@ -89,7 +89,7 @@ class Shop:
 @pytest.mark.parametrize(
     ("workplace", "rules"),
     [
-        ("delta", TableRules()),
+        pytest.param("delta", TableRules(), marks=pytest.mark.slow),
         pytest.param("delta", IN_A_CATALOG, marks=pytest.mark.slow),
         ("iceberg", TableRules()),
     ],
