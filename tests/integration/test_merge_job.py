@@ -126,7 +126,7 @@ def test_a_job_that_fails_says_why_in_its_output_and_its_report(
 ) -> None:
     source = quick_workplace.new_source()
     source.commit()
-    monkeypatch.setattr(merge_job, "_start_spark", lambda _: quick_workplace.spark)
+    monkeypatch.setattr(merge_job, "start_spark", lambda _: quick_workplace.spark)
     report = tmp_path / "report.json"
     arguments = ["--staging", f"{quick_workplace.root}/staging", "--source", quick_workplace.source]
     arguments += ["--format", "iceberg", "--lake", "lake", "--through", "2"]
