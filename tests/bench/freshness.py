@@ -70,6 +70,7 @@ _WRITERS = 2
 _EVERY_SECONDS = 5.0
 # The first merges load and compile what the later ones use.
 _WARM_SECONDS = 60.0
+_SETTLE_SECONDS = 40.0
 _SAMPLE_SECONDS = 5.0
 _MIB = 1 << 20
 # Tests are given what suits jobs that end soon.
@@ -242,11 +243,11 @@ def _follow(
         busy_cpu = {name: tree.cpu() - used[name] for name, tree in trees.items()}
         stop.set()
         transactions = sum(writer.result() for writer in writing)
-    # The last range is merged, too, before idling is measured.
-    time.sleep(2 * _EVERY_SECONDS)
+    # The last ranges are merged, too, before idling is measured.
+    time.sleep(_SETTLE_SECONDS)
     idle_began = time.monotonic()
     used = {name: tree.cpu() for name, tree in trees.items()}
-    time.sleep(max(1.0, idle - 6 * _EVERY_SECONDS))
+    time.sleep(max(1.0, idle - _SETTLE_SECONDS - 4 * _EVERY_SECONDS))
     idle_seconds = time.monotonic() - idle_began
     idle_cpu = {name: (tree.cpu() - used[name]) / idle_seconds for name, tree in trees.items()}
     stage.join()
