@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import count
+from typing import TYPE_CHECKING
 
 import pytest
-from pyspark.sql import SparkSession
 
 from airflow_provider_binlog.table_options import TableOptions, TableRules
-from tests.integration.test_merge_kills import Killed, Writes
+from tests.integration.test_merge_kills import Writes, merge_killed_later_each_time
 from tests.support.plain_lake import expected_rows, found_rows
 from tests.unit.spark.history import RowImage, Source, Table
 from tests.unit.spark.made_snapshots import take_snapshot
 from tests.unit.spark.staged_changes import BIGINT, INT, TEXT
 from tests.unit.spark.workplace import Workplace, in_either_format
+
+if TYPE_CHECKING:
+    from airflow_provider_binlog.spark.job.options import Report
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
@@ -65,42 +67,47 @@ def change(table: Table) -> None:
     table.update(3, id=7)
 
 
+def truncate_and_alter(table: Table) -> None:
+    """Truncate a table, insert a row, and add a column."""
+    begin(table.source, 1)
+    table.truncate()
+    begin(table.source, 1)
+    table.insert(id=4, n=4, note="after the truncation")
+    begin(table.source, 1)
+    table.alter("...", {**table.types, "more": INT_NULL}, more=7)
+
+
+def merge_as_expected(workplace: Workplace, table: Table, options: TableOptions) -> Report:
+    """Stage what happened to a table, merge it, and compare it with the plain model."""
+    table.source.commit()
+    report = workplace.merge(table_options=rules(options))
+    assert found_rows(workplace, table) == expected_rows(table, options)
+    return report
+
+
 @in_either_format
 @pytest.mark.parametrize("deletes", ["soft", "ignore"])
 def test_deleted_rows_are_kept_as_the_plain_model_says(workplace: Workplace, deletes: str) -> None:
     options = TableOptions(deletes=deletes, metadata=True)
     table = make_table(workplace)
     source = table.source
-    source.commit()
-    workplace.merge(table_options=rules(options))
-    assert found_rows(workplace, table) == expected_rows(table, options)
+    merge_as_expected(workplace, table, options)
 
     change(table)
-    begin(source, 1)
-    table.truncate()
-    begin(source, 1)
-    table.insert(id=4, n=4, note="after the truncation")
-    begin(source, 1)
-    table.alter("...", {**table.types, "more": INT_NULL}, more=7)
+    truncate_and_alter(table)
     begin(source, 1)
     table.insert(id=5, n=5, note="with more", more=8)
-    source.commit()
-    (report,) = workplace.merge(table_options=rules(options)).tables
-    assert found_rows(workplace, table) == expected_rows(table, options)
+    (report,) = merge_as_expected(workplace, table, options).tables
     assert report.applied_after == workplace.state(table).applied
 
     begin(source, 1)
     table.drop()
-    source.commit()
-    workplace.merge(table_options=rules(options))
-    assert found_rows(workplace, table) == expected_rows(table, options)
+    merge_as_expected(workplace, table, options)
     begin(source, 1)
     table.create_again()
     begin(source, 1)
     table.insert(id=5, n=None, note="another table", more=None)
-    source.commit()
-    workplace.merge(table_options=rules(options))
-    assert found_rows(workplace, table) == expected_rows(table, options)
+    merge_as_expected(workplace, table, options)
 
 
 @in_either_format
@@ -217,17 +224,10 @@ def test_a_merge_in_pieces_that_is_killed_one_write_later_each_time(
     table.alter("...", {**table.types, "more": INT_NULL}, more=7)
     table.update(4, n=0)
     source.commit()
-    writes = Writes()
-    monkeypatch.setattr(SparkSession, "sql", writes.statements(SparkSession.sql))
 
-    for more in count():
-        writes.left = more
-        try:
-            workplace.merge(table_options=rules(SOFT))
-        except Killed:
-            continue
-        break
+    options = {"table_options": rules(SOFT)}
+    report, more = merge_killed_later_each_time(workplace, monkeypatch, Writes(), **options)
 
-    monkeypatch.undo()
+    assert not report.failed
     assert more > 3
     assert found_rows(workplace, table) == expected_rows(table, SOFT)

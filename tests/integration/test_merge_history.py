@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from contextlib import closing
-from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from airflow_provider_binlog.spark.collapse import source_rows
 from airflow_provider_binlog.table_options import TableOptions, TableRules
-from tests.integration.test_merge_deletes import INT_NULL, begin, change, make_table, rules
-from tests.integration.test_merge_kills import Killed, Writes
+from tests.integration.test_merge_deletes import (
+    begin,
+    change,
+    make_table,
+    merge_as_expected,
+    rules,
+    truncate_and_alter,
+)
+from tests.integration.test_merge_kills import Writes, merge_killed_later_each_time
 from tests.support.plain_lake import expected_rows, found_rows
 from tests.unit.spark.history import RowImage
 from tests.unit.spark.made_snapshots import take_snapshot
@@ -146,20 +151,13 @@ def test_versions_are_as_the_plain_model_says(
         monkeypatch.setattr(source_rows, "_FEW_ROWS", 0)
     table = make_table(workplace)
     source = table.source
-    source.commit()
-    workplace.merge(table_options=rules(options))
-    assert found_rows(workplace, table) == expected_rows(table, options)
+    merge_as_expected(workplace, table, options)
 
     change(table)
     begin(source, 1)
     table.insert(id=2, n=5, note="five")
     table.update(2, note="in the same transaction")
-    begin(source, 1)
-    table.truncate()
-    begin(source, 1)
-    table.insert(id=4, n=4, note="after the truncation")
-    begin(source, 1)
-    table.alter("...", {**table.types, "more": INT_NULL}, more=7)
+    truncate_and_alter(table)
     begin(source, 1)
     table.insert(id=5, n=5, note="with more", more=8)
     source.row_image = RowImage.MINIMAL
@@ -167,24 +165,18 @@ def test_versions_are_as_the_plain_model_says(
     table.update(4, n=5)
     begin(source, -9)
     table.update(4, note="minimal")
-    source.commit()
-    (report,) = workplace.merge(table_options=rules(options)).tables
-    assert found_rows(workplace, table) == expected_rows(table, options)
+    (report,) = merge_as_expected(workplace, table, options).tables
     assert report.applied_after == workplace.state(table).applied
 
     source.row_image = RowImage.FULL
     begin(source, 1)
     table.drop()
-    source.commit()
-    workplace.merge(table_options=rules(options))
-    assert found_rows(workplace, table) == expected_rows(table, options)
+    merge_as_expected(workplace, table, options)
     begin(source, 1)
     table.create_again()
     begin(source, 1)
     table.insert(id=5, n=None, note="another table", more=None)
-    source.commit()
-    workplace.merge(table_options=rules(options))
-    assert found_rows(workplace, table) == expected_rows(table, options)
+    merge_as_expected(workplace, table, options)
 
 
 def current(workplace: Workplace, table: Any) -> list[dict[str, Any]]:
@@ -273,26 +265,14 @@ def test_a_merge_that_is_killed_one_write_later_each_time(
     source.commit()
     workplace.merge(table_options=rules(HISTORY))
     change(table)
-    begin(source, 1)
-    table.truncate()
-    begin(source, 1)
-    table.insert(id=4, n=4, note="after the truncation")
-    begin(source, 1)
-    table.alter("...", {**table.types, "more": INT_NULL}, more=7)
+    truncate_and_alter(table)
     begin(source, 1)
     table.update(4, n=0)
     source.commit()
-    writes = Writes()
-    monkeypatch.setattr(SparkSession, "sql", writes.statements(SparkSession.sql))
 
-    for more in count():
-        writes.left = more
-        try:
-            workplace.merge(table_options=rules(HISTORY))
-        except Killed:
-            continue
-        break
+    options = {"table_options": rules(HISTORY)}
+    report, more = merge_killed_later_each_time(workplace, monkeypatch, Writes(), **options)
 
-    monkeypatch.undo()
+    assert not report.failed
     assert more > 3
     assert found_rows(workplace, table) == expected_rows(table, HISTORY)

@@ -16,6 +16,8 @@ from tests.unit.spark.workplace import Workplace, sorted_rows
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from airflow_provider_binlog.spark.job.options import Report
+
 pytestmark = pytest.mark.filterwarnings(
     "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
 )
@@ -54,6 +56,22 @@ class Writes:
         return run
 
 
+def merge_killed_later_each_time(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch, writes: Writes, **options: Any
+) -> tuple[Report, int]:
+    """Merge until no write is left to be killed at; return the report, and how many there were."""
+    monkeypatch.setattr(SparkSession, "sql", writes.statements(SparkSession.sql))
+    for more in count():
+        writes.left = more
+        try:
+            report = workplace.try_merge(**options)
+        except Killed:
+            continue
+        break
+    monkeypatch.undo()
+    return report, more
+
+
 @pytest.mark.fault("merge-killed", lakes="delta iceberg", stores="file")
 @pytest.mark.slow
 def test_merges_that_are_killed_one_write_later_each_time(
@@ -85,21 +103,13 @@ def test_merges_that_are_killed_one_write_later_each_time(
     source.commit()
     writes = Writes()
     lake = type(workplace.lake)
-    monkeypatch.setattr(SparkSession, "sql", writes.statements(SparkSession.sql))
     monkeypatch.setattr(merge_run, "save_progress", writes.before(save_progress))
     if workplace.format == "iceberg":
         # It is no statement there.
         monkeypatch.setattr(lake, "overwrite", writes.before(lake.overwrite))
 
-    for more in count():
-        writes.left = more
-        try:
-            report = workplace.try_merge(threads=1)
-        except Killed:
-            continue
-        break
+    report, more = merge_killed_later_each_time(workplace, monkeypatch, writes, threads=1)
 
-    monkeypatch.undo()
     assert more > 4
     assert not report.failed
     (held,) = workplace.try_merge().held
