@@ -7,7 +7,6 @@ from datetime import timedelta
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
-from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import Context
 from airflow.sdk.definitions.xcom_arg import XComArg
 
@@ -51,14 +50,6 @@ class BinlogMaintenanceOperator(SparkJobOperator):
     :param compact: Whether files are compacted, too.
     """
 
-    template_fields: Sequence[str] = (
-        *SparkSubmitOperator.template_fields,
-        *("staged", "format", "lake", "tables", "exclude"),
-    )
-    template_fields_renderers = {  # noqa: RUF012
-        **SparkSubmitOperator.template_fields_renderers,
-        **dict.fromkeys(("staged", "tables", "exclude"), "json"),
-    }
     ui_color = "#e8e2d3"
 
     def __init__(
@@ -75,12 +66,16 @@ class BinlogMaintenanceOperator(SparkJobOperator):
         name: str = "binlog-maintenance",
         **kwargs: Any,
     ) -> None:
-        super().__init__(conn_id=conn_id, name=name, **kwargs)
-        self.staged: Any = staged
-        self.format = format
-        self.lake = lake
-        self.tables = tables
-        self.exclude = exclude
+        super().__init__(
+            staged=staged,
+            format=format,
+            lake=lake,
+            tables=tables,
+            exclude=exclude,
+            conn_id=conn_id,
+            name=name,
+            **kwargs,
+        )
         self.keep = keep
         self.compact = compact
 

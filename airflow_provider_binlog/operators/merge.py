@@ -10,7 +10,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import Context
 from airflow.sdk.definitions.xcom_arg import XComArg
 
@@ -124,14 +123,7 @@ class BinlogMergeOperator(SparkJobOperator):
         time, counted from the start of the run.
     """
 
-    template_fields: Sequence[str] = (
-        *SparkSubmitOperator.template_fields,
-        *("staged", "format", "lake", "tables", "exclude", "options", "tag"),
-    )
-    template_fields_renderers = {  # noqa: RUF012
-        **SparkSubmitOperator.template_fields_renderers,
-        **dict.fromkeys(("staged", "tables", "exclude"), "json"),
-    }
+    template_fields: Sequence[str] = (*SparkJobOperator.template_fields, "options", "tag")
     operator_extra_links = (BinlogSourceLink(),)
     ui_color = "#f3dcbf"
 
@@ -153,12 +145,16 @@ class BinlogMergeOperator(SparkJobOperator):
         name: str = "binlog-merge",
         **kwargs: Any,
     ) -> None:
-        super().__init__(conn_id=conn_id, name=name, **kwargs)
-        self.staged: Any = staged
-        self.format = format
-        self.lake = lake
-        self.tables = tables
-        self.exclude = exclude
+        super().__init__(
+            staged=staged,
+            format=format,
+            lake=lake,
+            tables=tables,
+            exclude=exclude,
+            conn_id=conn_id,
+            name=name,
+            **kwargs,
+        )
         self.options = options
         self.initial_load = initial_load
         self.adopt = adopt

@@ -10,6 +10,7 @@ from typing import Any
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import Context
+from airflow.sdk.definitions.xcom_arg import XComArg
 from airflow.sdk.exceptions import AirflowException
 
 from airflow_provider_binlog.errors import MergeError, ObjectMissingError, UnknownMergeError
@@ -31,7 +32,31 @@ from airflow_provider_binlog.staging.paths import part_key, report_path
 class SparkJobOperator(RendersObjects, SparkSubmitOperator):
     """Submits a job with this package in its Python files; `staged` says where it reports."""
 
-    staged: Any
+    template_fields: Sequence[str] = (
+        *SparkSubmitOperator.template_fields,
+        *("staged", "format", "lake", "tables", "exclude"),
+    )
+    template_fields_renderers = {  # noqa: RUF012  Airflow's own is a dict.
+        **SparkSubmitOperator.template_fields_renderers,
+        **dict.fromkeys(("staged", "tables", "exclude"), "json"),
+    }
+
+    def __init__(
+        self,
+        *,
+        staged: Mapping[str, Any] | XComArg,
+        format: str,  # noqa: A002  As the operators have it.
+        lake: str,
+        tables: Sequence[str],
+        exclude: Sequence[str],
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.staged: Any = staged
+        self.format: Any = format
+        self.lake = lake
+        self.tables = tables
+        self.exclude = exclude
 
     def set_environment(self) -> SubmitEnvironment:
         """Set what submits to the Spark connection, and return it."""
