@@ -20,7 +20,8 @@ if sys.version_info < (3, 11):  # noqa: UP036  It is the driver's, which the clu
         "another one by spark.pyspark.python in the conf of the merge"
     )
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
 
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
@@ -56,9 +57,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ConfigurationError as error:
         print(error, file=sys.stderr, flush=True)
         return UNUSABLE_EXIT
-    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
-        # PySpark would print every error with its Java stack; ours is in the report.
-        logging.getLogger(name).disabled = True
     started = time.monotonic()
     spark = start_spark(f"binlog merge: {options.source}")
     try:
@@ -77,14 +75,36 @@ def main(arguments: Sequence[str] | None = None) -> int:
             str(explained),
             explained.retryable,
         )
-    if report_uri is None:
-        _print_report(report)
+    return finish(spark, report, report_uri, show=lambda: _print_report(report))
+
+
+class JobReport(Protocol):
+    """The result of a job."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether anything failed."""
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether every failure may pass by itself."""
+
+    def to_json(self) -> str:
+        """Return the report as one line."""
+
+
+def finish(
+    spark: SparkSession, report: JobReport, uri: str | None, *, show: Callable[[], object]
+) -> int:
+    """Write the report of a job, or show it where there is no file for it; return the exit code."""
+    if uri is None:
+        show()
     else:
         try:
-            HadoopFileSystem(spark).write(report_uri, report.to_json().encode())
+            HadoopFileSystem(spark).write(uri, report.to_json().encode())
         except BinlogError as error:
-            _print_report(report)
-            print(f"merge report not written: {error}", file=sys.stderr, flush=True)
+            show()
+            print(f"report not written: {error}", file=sys.stderr, flush=True)
             return RETRYABLE_EXIT if error.retryable else 1
     if not report.failed:
         return 0
@@ -93,6 +113,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def start_spark(name: str) -> SparkSession:
     """Return the session of the job, with its own settings where the user gave none."""
+    for logger in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        # PySpark would print every error with its Java stack; ours is in the report.
+        logging.getLogger(logger).disabled = True
     SparkContext._ensure_initialized()  # noqa: SLF001  Only then the submitted settings are known.
     given = SparkConf()
     builder = SparkSession.builder.appName(name)

@@ -11,11 +11,10 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 
-from airflow_provider_binlog.spark.job.application import RETRYABLE_EXIT, start_spark
+from airflow_provider_binlog.spark.job.application import finish, start_spark
 from airflow_provider_binlog.spark.job.failures import explain
 from airflow_provider_binlog.spark.maintenance.options import MaintenanceReport, parse_arguments
 from airflow_provider_binlog.spark.maintenance.run import maintain
-from airflow_provider_binlog.spark.staged.files import HadoopFileSystem
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -30,15 +29,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         report = MaintenanceReport(
             options.source, error=str(explained), retryable=explained.retryable
         )
-    if report_uri is None:
-        print(report.to_json(), flush=True)
-    else:
-        HadoopFileSystem(spark).write(report_uri, report.to_json().encode())
-    for failure in filter(None, [report.error, *(table.error for table in report.tables)]):
+    for failure in report.failures:
         print(f"maintenance failed: {failure}", file=sys.stderr, flush=True)
-    if not report.failures:
-        return 0
-    return RETRYABLE_EXIT if all(report.failures) else 1
+    return finish(spark, report, report_uri, show=lambda: print(report.to_json(), flush=True))
 
 
 if __name__ == "__main__":

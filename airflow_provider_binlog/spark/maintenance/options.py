@@ -46,7 +46,7 @@ def parse_arguments(arguments: Sequence[str] | None) -> tuple[MaintenanceOptions
 
 @dataclass
 class TableMaintenance:
-    """What was done to one table.
+    """Result of maintaining one table.
 
     Attributes:
         target: The lake table, as SQL names it.
@@ -86,17 +86,27 @@ class MaintenanceReport:
     retryable: bool = False
 
     @property
-    def failures(self) -> list[bool]:
-        """Return of each failure whether it may pass."""
-        failures = [table.retryable for table in self.tables if table.error is not None]
-        return failures if self.error is None else [*failures, self.retryable]
+    def failures(self) -> list[str]:
+        """The error of the job, and those of tables."""
+        return [*filter(None, [self.error, *(table.error for table in self.tables)])]
+
+    @property
+    def failed(self) -> bool:
+        """Whether anything failed."""
+        return bool(self.failures)
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether every failure may pass by itself."""
+        failed = [table for table in self.tables if table.error is not None]
+        return all(table.retryable for table in failed) and (self.retryable or not self.error)
 
     def to_json(self) -> str:
         """Return the report as one line."""
         value = {
             "source": self.source,
-            "status": "failed" if self.failures else "done",
-            "retryable": bool(self.failures) and all(self.failures),
+            "status": "failed" if self.failed else "done",
+            "retryable": self.failed and self.may_pass,
             "error": self.error,
             "tables": [asdict(table) for table in self.tables],
         }

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Protocol
 
 from pyspark.sql import SparkSession
 
-from airflow_provider_binlog.errors import ManifestError, MergeError
+from airflow_provider_binlog.errors import MergeError
 from airflow_provider_binlog.names import quote_identifier
 from airflow_provider_binlog.schema import TableName
 from airflow_provider_binlog.spark.job.failures import explain
@@ -25,9 +25,9 @@ from airflow_provider_binlog.spark.job.options import TableChoice
 from airflow_provider_binlog.spark.job.session import configure
 from airflow_provider_binlog.spark.maintenance.options import MaintenanceOptions, TableMaintenance
 from airflow_provider_binlog.spark.merge.progress import (
-    Progress,
+    load_progress,
     published_at,
-    read_record,
+    read_records,
     record_ids,
 )
 from airflow_provider_binlog.spark.names import quote_text
@@ -65,7 +65,6 @@ def maintain(
     options: MaintenanceOptions,
     *,
     show: Callable[[str], object] = print,
-    now: datetime | None = None,
 ) -> list[TableMaintenance]:
     """Compact and expire every table that the lake's merges have; return what was done.
 
@@ -75,18 +74,15 @@ def maintain(
         ConfigurationError: Spark lacks the classes of the format, or there is no such lake.
     """
     check_jars(spark, options.format)
-    since = (now or datetime.now(UTC)) - options.keep
+    since = datetime.now(UTC) - options.keep
     files = HadoopFiles(spark, options.staging, options.source)
     tables = find_versions(files, find_lake(files, options.lake), since)
     chosen = TableChoice(options.tables, options.exclude)
-    if options.format == "delta":
-        maintained: _Lake = _Delta(spark, options)
-    else:
-        maintained = _Iceberg(spark, options)
+    lake: _Lake = (_Delta if options.format == "delta" else _Iceberg)(spark, options)
     done = []
     for name, versions in sorted(tables.items()):
         if chosen(name):
-            done.append(_maintain(maintained, name, versions, since))
+            done.append(_maintain(lake, name, versions, since))
             show(done[-1].line())
     return done
 
@@ -96,11 +92,10 @@ def find_versions(files: ReadFiles, folder: str, since: datetime) -> dict[TableN
 
     The versions of a table rise from record to record: the oldest of the period has the oldest.
     """
-    ids = record_ids(files, folder)
-    young = [record_id for record_id in ids if published_at(record_id) >= since]
-    records = [_first_readable(files, folder, some) for some in (reversed(ids), young)]
+    young = [one for one in record_ids(files, folder) if published_at(one) >= since]
+    newest, oldest = load_progress(files, folder), next(read_records(files, folder, young), None)
     tables: dict[TableName, _Versions] = {}
-    for record in filter(None, records):
+    for record in filter(None, (newest, oldest)):
         for name, table in record.tables.items():
             if table.target and table.chosen:
                 tables.setdefault(name, _Versions(table.target))
@@ -108,15 +103,6 @@ def find_versions(files: ReadFiles, folder: str, since: datetime) -> dict[TableN
             if name in tables:
                 tables[name].named.add(version)
     return tables
-
-
-def _first_readable(files: ReadFiles, folder: str, ids: Iterable[str]) -> Progress | None:
-    for record_id in ids:
-        try:
-            return read_record(files, folder, record_id)
-        except ManifestError:
-            continue
-    return None
 
 
 def _maintain(
@@ -132,21 +118,16 @@ def _maintain(
     return report
 
 
-class _Lake:
-    """What both formats share: a session of their own."""
-
-    def __init__(self, spark: SparkSession, options: MaintenanceOptions) -> None:
-        self.session = spark.newSession()
-        self.options = options
+class _Lake(Protocol):
+    """Tables of one format."""
 
     def maintain(self, report: TableMaintenance, named: Collection[int], since: datetime) -> None:
         """Compact and expire one table, and note in the report what was done."""
-        raise NotImplementedError
 
 
-class _Delta(_Lake):
+class _Delta:
     def __init__(self, spark: SparkSession, options: MaintenanceOptions) -> None:
-        super().__init__(spark, options)
+        self.session, self.options = spark.newSession(), options
         self.lake = DeltaLake(options.source, options.lake, TableRules(), {})
         configure(self.session, {**self.lake.settings, **_VACUUM}, few=False)
 
@@ -174,12 +155,12 @@ class _Delta(_Lake):
         report.kept_since = kept.isoformat(timespec="seconds")
 
 
-class _Iceberg(_Lake):
+class _Iceberg:
     def __init__(self, spark: SparkSession, options: MaintenanceOptions) -> None:
-        super().__init__(spark, options)
         check_catalog(spark, options.lake)
-        self.lake = IcebergLake(options.source, options.lake, TableRules(), {})
-        configure(self.session, self.lake.settings, few=False)
+        self.session, self.options = spark.newSession(), options
+        lake = IcebergLake(options.source, options.lake, TableRules(), {})
+        configure(self.session, lake.settings, few=False)
 
     def maintain(self, report: TableMaintenance, named: Collection[int], since: datetime) -> None:
         target = report.target

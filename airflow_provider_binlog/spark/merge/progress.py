@@ -241,13 +241,15 @@ def read_record(files: ReadFiles, folder: str, record_id: str) -> Progress:
     return progress
 
 
-def read_records(files: ReadFiles, folder: str) -> Iterator[Progress]:
-    """Yield what merges published of a lake, the newest first, without what is unreadable.
+def read_records(
+    files: ReadFiles, folder: str, ids: Iterable[str] | None = None
+) -> Iterator[Progress]:
+    """Yield what merges published of a lake, without what is unreadable.
 
-    A store without atomic writes shows a cut file while a merge writes it, and for good if that
-    merge is killed.
+    The records of `ids`, in their order; by default all of them, the newest first. A store without
+    atomic writes shows a cut file while a merge writes it, and for good if that merge is killed.
     """
-    for record_id in reversed(record_ids(files, folder)):
+    for record_id in reversed(record_ids(files, folder)) if ids is None else ids:
         try:
             yield read_record(files, folder, record_id)
         except ManifestError:
