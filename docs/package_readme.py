@@ -1,4 +1,4 @@
-"""How hatchling makes the README of the package."""
+"""Build hook of hatchling: the README of the package."""
 
 # ruff: noqa: INP001  A folder of pages is no package.
 

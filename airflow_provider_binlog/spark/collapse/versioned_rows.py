@@ -37,12 +37,12 @@ def version_rows(changes: DataFrame, segment: Segment, *, has_rows: bool, keep: 
     based = [] if segment.base is None else [BASED]
     own = [ORDER, TRANSACTION]
     if segment.groups:
-        each = collapse_images(changes, segment, running=own)
+        states = collapse_images(changes, segment, running=own)
     else:
         count = F.count(F.lit(1)).over(in_order)
-        each = changes.select(*names, is_end().alias(DELETED), count.alias(CHANGES), *based, *own)
+        states = changes.select(*names, is_end().alias(DELETED), count.alias(CHANGES), *based, *own)
     following = F.lead(TRANSACTION).over(in_order)
-    last = each.withColumn("following", following).where(f"NOT following <=> {TRANSACTION}")
+    last = states.withColumn("following", following).where(f"NOT following <=> {TRANSACTION}")
     before = F.lag(CHANGES).over(in_order)
     last = last.withColumns(
         {
@@ -74,17 +74,12 @@ def version_rows(changes: DataFrame, segment: Segment, *, has_rows: bool, keep: 
 
 def fold_alone(rows: DataFrame, segment: Segment) -> DataFrame:
     """Return the versions that rows make of which the target has none."""
-    columns = [*segment.target_columns]
     rows.createOrReplaceTempView(merge_sql.COLLAPSED)
-    start, end, *tracked = (
-        columns.index(name)
-        for name in (segment.mode.names[START], segment.mode.names[END], *segment.tracked)
-    )
     query = merge_sql.versions_to_write(
         segment.target_columns,
-        key=[columns.index(name) for name in segment.key],
-        start=start,
-        end=end,
-        tracked=tracked,
+        key=segment.key,
+        start=segment.mode.names[START],
+        end=segment.mode.names[END],
+        tracked=segment.tracked,
     )
     return rows.sparkSession.sql(query)

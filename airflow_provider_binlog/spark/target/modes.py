@@ -53,7 +53,7 @@ STAGED_AS = {"_binlog_file": FILE, "_binlog_pos": POSITION}
 
 DELETED_AT = "deleted_at"
 START, END = "start", "end"
-"""What columns of a history hold of a version: since when, and until when; NULL is current."""
+"""Contents of the columns of a history: start and end of a version; NULL if it is current."""
 
 HISTORY_COLUMNS = ("__START_AT", "__END_AT")
 METADATA = {

@@ -302,17 +302,15 @@ class TableCommit:
         """Close versions, open others, and change those that stay current."""
         table, columns, rows = self.change.table, self.change.columns, changes.rows
         names = [*columns]
-        key = [names.index(name) for name in changes.key]
-        start, end = names.index(changes.start), names.index(changes.end)
         rows.frame.createOrReplaceTempView(merge_sql.COLLAPSED)
         raise_partitions(self.session, EXPANSION * rows.bytes + state.bytes)
         query = merge_sql.versions_to_write(
             columns,
-            key=key,
-            start=start,
-            end=end,
-            tracked=[names.index(name) for name in changes.tracked],
-            groups=[[*map(names.index, group)] for group in changes.groups],
+            key=changes.key,
+            start=changes.start,
+            end=changes.end,
+            tracked=changes.tracked,
+            groups=changes.groups,
             target=table,
             filled=filled,
             range_=range_,
@@ -326,7 +324,7 @@ class TableCommit:
         statement = merge_sql.merge(
             table,
             columns=names,
-            key=[*key, start],
+            key=map(names.index, (*changes.key, changes.start)),
             nullable=changes.null_safe,
             range_=range_,
             filled=filled,

@@ -205,11 +205,11 @@ _CURRENT, _CLOSED = -1, -2
 def versions_to_write(
     columns: Mapping[str, str],
     *,
-    key: Sequence[int],
-    start: int,
-    end: int,
-    tracked: Sequence[int],
-    groups: Sequence[Sequence[int]] = (),
+    key: Sequence[str],
+    start: str,
+    end: str,
+    tracked: Sequence[str],
+    groups: Sequence[Sequence[str]] = (),
     target: str = "",
     filled: Mapping[str, str] | None = None,
     range_: str | None = None,
@@ -225,13 +225,14 @@ def versions_to_write(
         start: Which of them says from when on a version holds.
         end: Which of them says until when.
         tracked: Which of them make another version.
-        groups: As of `merge`.
+        groups: As of `merge`, by name.
         target: The table's name, quoted; empty where it has no versions.
         filled: As of `merge`.
         range_: As of `merge`.
     """
-    names, types = [source_column(at) for at in range(len(columns))], [*columns.values()]
-    by, since, until = ", ".join(names[at] for at in key), names[start], names[end]
+    given_as = {name: source_column(at) for at, name in enumerate(columns)}
+    names, since, until = [*given_as.values()], given_as[start], given_as[end]
+    by = ", ".join(given_as[name] for name in key)
     window = f" WINDOW w AS (PARTITION BY {by} ORDER BY {NUMBER})"
 
     def current(value: str) -> str:
@@ -241,11 +242,11 @@ def versions_to_write(
     given = ", ".join([*names, DELETED, NUMBER, *([*flags, LACKS] if groups else ())])
     rows = f"SELECT {given} FROM {COLLAPSED}"  # noqa: S608  Every name below is quoted.
     if target:
-        own = [(filled or {}).get(name, f"t.{quote_identifier(name)}") for name in columns]
-        stored = [f"{value} AS {name}" for value, name in zip(own, names, strict=True)]
+        own = {name: f"t.{quote_identifier(name)}" for name in columns} | {**(filled or {})}
+        stored = [f"{own[name]} AS {given_as[name]}" for name in columns]
         stored += [f"{own[end]} IS NOT NULL", f"if({own[end]} IS NULL, {_CURRENT}, {_CLOSED})"]
         stored += [*("true" for _ in flags), "NULL"] if groups else []
-        same = " AND ".join(f"{own[at]} <=> s.{names[at]}" for at in key)
+        same = " AND ".join(f"{own[name]} <=> s.{given_as[name]}" for name in key)
         rows += (
             f" UNION ALL SELECT {', '.join(stored)} FROM {target} AS t"  # noqa: S608
             f" LEFT SEMI JOIN {COLLAPSED} AS s ON {same}"
@@ -254,15 +255,15 @@ def versions_to_write(
     whole, deleted = {name: name for name in names}, DELETED
     for flag, group in zip(flags, groups, strict=True):
         whole |= {
-            names[at]: f"CASE WHEN {flag} THEN {names[at]} ELSE {current(names[at])} END"
-            for at in group
+            value: f"CASE WHEN {flag} THEN {value} ELSE {current(value)} END"
+            for value in map(given_as.__getitem__, group)
         }
     if groups:
         is_orphan = f"NOT {DELETED} AND {LACKS} IS NOT NULL AND {current('true')} IS NULL"
         refused = f"CAST(raise_error({quote_text(ORPHAN)}) AS boolean)"
         deleted = f"CASE WHEN {is_orphan} THEN {refused} ELSE {DELETED} END"
     listed = ", ".join(f"{value} AS {name}" for name, value in whole.items())
-    values = f"struct({', '.join(comparable(names[at], types[at]) for at in tracked)})"
+    values = f"struct({', '.join(comparable(given_as[name], columns[name]) for name in tracked)})"
     differs = f" OR (NOT {DELETED} AND NOT {values} <=> was)" if tracked else ""
     was = f", lag({values}) OVER w AS was" if tracked else ""
     last = f"greatest(unix_micros({since}), unix_micros({until}))"
