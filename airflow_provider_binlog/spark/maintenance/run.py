@@ -25,7 +25,6 @@ from airflow_provider_binlog.spark.job.options import TableChoice
 from airflow_provider_binlog.spark.job.session import configure
 from airflow_provider_binlog.spark.maintenance.options import MaintenanceOptions, TableMaintenance
 from airflow_provider_binlog.spark.merge.progress import (
-    load_progress,
     published_at,
     read_records,
     record_ids,
@@ -92,10 +91,11 @@ def find_versions(files: ReadFiles, folder: str, since: datetime) -> dict[TableN
 
     The versions of a table rise from record to record: the oldest of the period has the oldest.
     """
-    young = [one for one in record_ids(files, folder) if published_at(one) >= since]
-    newest, oldest = load_progress(files, folder), next(read_records(files, folder, young), None)
+    ids = record_ids(files, folder)
+    young = [one for one in ids if published_at(one) >= since]
+    records = (next(read_records(files, folder, some), None) for some in (reversed(ids), young))
     tables: dict[TableName, _Versions] = {}
-    for record in filter(None, (newest, oldest)):
+    for record in filter(None, records):
         for name, table in record.tables.items():
             if table.target and table.chosen:
                 tables.setdefault(name, _Versions(table.target))
