@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from airflow_provider_binlog.spark.target.state import Mark
 from airflow_provider_binlog.table_options import TableOptions, TableRules
 from tests.integration.test_merge_kills import Writes, merge_killed_later_each_time
 from tests.support.plain_lake import expected_rows, found_rows
@@ -146,6 +147,15 @@ def test_a_reload_keeps_deleted_rows_and_marks_those_that_vanished(workplace: Wo
     assert rows[3]["_binlog_change_type"] == "delete"
     assert (rows[4]["_binlog_change_type"], rows[4]["note"]) == ("snapshot", "row 4")
     assert rows[8]["_binlog_change_type"] == "insert"
+
+    take_snapshot(table)
+    truncate_and_alter(table)
+    source.commit()
+    (report,) = workplace.merge(table_options=rules(SOFT)).tables
+    assert report.applied_after == Mark(source.sequence)
+    rows = {row["id"]: row for row in workplace.found(table)}
+    assert {id_ for id_, row in rows.items() if row["_deleted_at"] is None} == {4}
+    assert (rows[4]["note"], rows[4]["more"]) == ("after the truncation", 7)
 
 
 @in_either_format

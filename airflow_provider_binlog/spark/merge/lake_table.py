@@ -196,7 +196,7 @@ class LakeTable(TableReport):
     def has_more(self) -> bool:
         """Whether the plan that was just committed leaves a part of the range to another one."""
         plan = self.plan
-        if plan is None or plan.segment is None or self.reload is not None:
+        if plan is None or plan.segment is None:
             return False
         return plan.more and self.is_merged and self.applied_after == plan.segment.mark
 

@@ -500,6 +500,8 @@ def _plan_rest(run: MergeRun, log: TableLog, table: LakeTable) -> bool:
         return False
     with _reporting(run, table):
         changes, size = table.changes, table.bytes
+        # Its snapshot is loaded: what follows is in the log.
+        table.reload = None
         table.state = run.lake.target.read_state(table.target)
         table.first_needed = table.applied.sequence + 1
         _plan(table, log)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_binlog.spark.job.options import MergeOptions
+from airflow_provider_binlog.spark.job.options import MergeOptions, Report
 from airflow_provider_binlog.spark.merge.run import merge_into
 from airflow_provider_binlog.spark.merge.table_merge import Lake
 from airflow_provider_binlog.spark.target.modes import END, choose_mode
@@ -24,9 +24,11 @@ from tests.unit.spark.history import Event
 from tests.unit.spark.lake_in_memory import MemoryRows, SnapshotInMemory, StagedInMemory
 from tests.unit.spark.memory_files import Files
 from tests.unit.spark.plain_modes import PlainHistory, PlainLakes, Row
-from tests.unit.spark.random_owners import Owner, rename
+from tests.unit.spark.random_owners import NUMBER, Owner, rename
+from tests.unit.spark.staged_changes import INT
 
 SECOND = 1_000_000
+HISTORY = TableOptions(mode="history")
 
 
 class TimedSource(StagedInMemory):
@@ -101,14 +103,17 @@ class ModesHistory:
                     self.read_on(chance.choice(owners))
                 else:
                     chance.choice(owners).step()
-            manifest = source.make_manifest()
-            self.files.write(f"manifests/{manifest.sequence:016d}.json", manifest.encode())
+            self.stage()
             if chance.random() < 0.5:
                 if self.mode.is_history:
                     self.restore()
                 self.merge()
                 self.compare()
         return self.compared
+
+    def stage(self) -> None:
+        manifest = self.source.make_manifest()
+        self.files.write(f"manifests/{manifest.sequence:016d}.json", manifest.encode())
 
     def restore(self) -> None:
         """Put a lake table back to an earlier version, as its owner may: it is merged again."""
@@ -125,7 +130,7 @@ class ModesHistory:
         if snapshot is not None and snapshot.step(owner):
             del self.snapshots[id(owner)]
 
-    def merge(self) -> None:
+    def merge(self) -> Report:
         lake = Lake(self.target, MemoryRows(self.source, self.target))
         rules = TableRules({"*": self.options})
         options = MergeOptions("", "shop", "delta", "lake", table_options=rules, threads=1)
@@ -140,6 +145,7 @@ class ModesHistory:
                 self.compared["named"] += 1
             elif table.table in self.uncertain:
                 self.compared["healed"] += 1
+        return report
 
     def compare(self) -> None:
         """Compare every lake table that nothing but its log has changed with the plain one."""
@@ -208,6 +214,36 @@ class ModesHistory:
         self.compared["reloaded"] += 1
 
 
+@pytest.mark.parametrize(
+    "options", [TableOptions(deletes="soft"), TableOptions(deletes="ignore"), HISTORY], ids=str
+)
+def test_one_merge_loads_a_snapshot_and_follows_a_truncation_after_it(
+    options: TableOptions,
+) -> None:
+    history = ModesHistory(0, options)
+    history.target = MemoryTarget(lambda: None)
+    source, end = history.source, history.mode.names.get(END) or history.mode.deleted_at
+    table = source.create("shop", "t", {"id": INT, "n": NUMBER}, ("id",), logged=False)
+    table.load(id=1, n=1)
+    snapshot = SnapshotInMemory(table)
+    snapshot.read()
+    snapshot.commit()
+    for id_ in (2, 3):
+        source.begin()
+        table.truncate()
+        source.begin()
+        table.insert(id=id_, n=id_)
+        history.stage()
+
+    (report,) = history.merge().tables
+
+    assert (report.status, report.applied_after) == ("merged", Mark(2))
+    rows = history.target.tables["shop.t"].read()
+    assert sorted(row["id"] for row in rows) == [1, 2, 3]
+    if end is not None:
+        assert [row["id"] for row in rows if row[end] is None] == [3]
+
+
 def names_in(event: Event) -> set[tuple[str, str]]:
     return {event.name} | {name for _, *names in event.names for name in names}
 
@@ -223,7 +259,7 @@ def in_order(rows: list[Row]) -> list[str]:
         TableOptions(deletes="soft"),
         TableOptions(deletes="soft", metadata=True, prefix="cdc_"),
         TableOptions(deletes="ignore"),
-        TableOptions(mode="history"),
+        HISTORY,
         TableOptions(mode="history", track_columns=("id",), metadata=True),
     ],
     ids=str,
