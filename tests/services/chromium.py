@@ -20,7 +20,8 @@ _PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 _SUITE = "bookworm"
 _PACKAGES = ("chromium-headless-shell", "fonts-liberation")
 _TRIPLET = f"{platform.machine()}-linux-gnu"
-_LIBRARIES = (f"usr/lib/{_TRIPLET}", f"lib/{_TRIPLET}")
+# What libpulse has for itself is in a folder of its own.
+_LIBRARIES = (f"usr/lib/{_TRIPLET}", f"lib/{_TRIPLET}", f"usr/lib/{_TRIPLET}/pulseaudio")
 # What belongs to the machine's C library, whichever version that is.
 _MACHINES = (
     *("ld-linux*", "libc.so*", "libc-*", "libm.so*", "libdl.so*", "libpthread.so*"),
