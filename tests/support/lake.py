@@ -103,7 +103,7 @@ class Lake:
 
     def differences(self, environment: SparkEnvironment, database: Database) -> list[Difference]:
         """Compare every table of the database with the lake; return what is not equal."""
-        session = self._session(environment)
+        session = self.session(environment)
         found: list[Difference] = []
         with database.connect() as connection:
             for table in read_tables(connection, database.name):
@@ -115,7 +115,8 @@ class Lake:
                     found += _compare_sorted(source, lake)
         return found
 
-    def _session(self, environment: SparkEnvironment) -> SparkSession:
+    def session(self, environment: SparkEnvironment) -> SparkSession:
+        """Return a session that reads the lake."""
         shared = shared_session(environment)
         if self.s3 is not None:
             hadoop: Any = shared.sparkContext._jsc

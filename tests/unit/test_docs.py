@@ -78,7 +78,7 @@ def test_every_example_is_on_a_page(example: str) -> None:
     source = read(f"airflow_provider_binlog/example_dags/{example}")
     code = source.split("from __future__ import annotations\n\n")[1]
 
-    pages = ["first-dag", "freshness", "reload"]
+    pages = ["first-dag", "freshness", "options", "reload"]
     assert code in [code for page in pages for code in blocks(f"docs/{page}.md", "python")]
 
 
