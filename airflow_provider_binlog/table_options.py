@@ -171,13 +171,6 @@ class TableRules:
                         option=name,
                         format=format_,
                     )
-            if options.mode == "history" and format_ not in _FORMATS["history_columns"]:
-                raise ConfigurationError(
-                    "a history is kept by delta and iceberg tables alone: set mode='current', with "
-                    "deletes='soft' to keep deleted rows",
-                    table=glob,
-                    format=format_,
-                )
 
     @property
     def targets(self) -> dict[str, str]:
@@ -194,8 +187,6 @@ _CHOICES = {
 }
 
 _FORMATS = {
-    "history_columns": ("delta", "iceberg"),
-    "track_columns": ("delta", "iceberg"),
     "cluster_by": ("delta",),
     "partition_by": ("delta", "iceberg"),
     "sort_by": ("iceberg",),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from airflow_provider_binlog.spark.collapse import source_rows
 from airflow_provider_binlog.table_options import TableOptions, TableRules
 from tests.integration.test_merge_deletes import (
+    INT_NULL,
     begin,
     change,
     make_table,
@@ -21,7 +23,8 @@ from tests.integration.test_merge_kills import Writes, merge_killed_later_each_t
 from tests.support.plain_lake import expected_rows, found_rows
 from tests.unit.spark.history import RowImage
 from tests.unit.spark.made_snapshots import take_snapshot
-from tests.unit.spark.workplace import Workplace, in_either_format, sorted_rows
+from tests.unit.spark.staged_changes import TEXT
+from tests.unit.spark.workplace import Workplace, sorted_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,12 +62,19 @@ PRICES = (
 )
 
 
+in_any_format = pytest.mark.parametrize(
+    "workplace", ["delta", "iceberg", "postgresql"], indirect=True
+)
+
+
 @pytest.mark.parametrize(
     ("kind", "format_"),
     [
         ("mysql97", "delta"),
         pytest.param("mysql97", "iceberg", marks=pytest.mark.slow),
         pytest.param("mariadb118", "delta", marks=pytest.mark.slow),
+        ("mysql97", "postgresql18"),
+        pytest.param("mariadb118", "postgresql15", marks=pytest.mark.slow),
     ],
 )
 def test_the_table_of_any_time_is_what_select_returned_then(
@@ -99,6 +109,21 @@ def test_the_table_of_any_time_is_what_select_returned_then(
     check_states(workplace, database.name, states, by_time=kind == "mysql97")
 
 
+def is_current(row: dict[str, Any], at: datetime | None) -> bool:
+    """Whether a version held at a moment, or holds now."""
+    start, end = (
+        time if time is None else time.replace(tzinfo=UTC)
+        for time in (row["__START_AT"], row["__END_AT"])
+    )
+    assert start is not None
+    return end is None if at is None else start <= at and (end is None or end > at)
+
+
+def without_times(row: dict[str, Any]) -> dict[str, Any]:
+    """Return what a version has of the source's row."""
+    return {name: row[name] for name in row if name not in ("__START_AT", "__END_AT")}
+
+
 def check_states(
     workplace: Workplace,
     database: str,
@@ -107,8 +132,9 @@ def check_states(
     by_time: bool,
 ) -> None:
     """Compare the versions of each moment, and their order, with what SELECT returned."""
-    table = workplace.spark.table(workplace.lake.target(database, "prices"))
-    names = {"from": "path"} if "path" in table.columns else {}
+    columns = workplace.read(database, "prices")
+    table = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    names = {"from": "path"} if "path" in columns else {}
     more = {"more": 9} if names else {}
 
     def named(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -116,10 +142,9 @@ def check_states(
 
     # A server of whole seconds has several states in one: only the last is that of its time.
     for now, rows in states if by_time else states[-1:]:
-        at = f"TIMESTAMP '{now}Z'"
-        then = f"__START_AT <= {at} AND (__END_AT > {at} OR __END_AT IS NULL)"
-        held = table.where(then if by_time else "__END_AT IS NULL").drop("__START_AT", "__END_AT")
-        assert sorted_rows([row.asDict() for row in held.collect()]) == sorted_rows(named(rows))
+        at = datetime.fromisoformat(f"{now}+00:00")
+        held = [row for row in table if is_current(row, at if by_time else None)]
+        assert sorted_rows([without_times(row) for row in held]) == sorted_rows(named(rows))
     wanted: dict[int, list[Any]] = {}
     before: dict[int, Any] = {}
     for _, rows in states:
@@ -129,14 +154,14 @@ def check_states(
                 wanted.setdefault(id_, []).append(row)
         before = by_id
     versions: dict[int, list[Any]] = {}
-    for found in table.orderBy("id", "__START_AT").drop("__START_AT", "__END_AT").collect():
-        versions.setdefault(found["id"], []).append(found.asDict())
+    for found in sorted(table, key=lambda row: (row["id"], row["__START_AT"])):
+        versions.setdefault(found["id"], []).append(without_times(found))
     assert {id_: [sorted_rows([row]) for row in rows] for id_, rows in versions.items()} == {
         id_: [sorted_rows([row]) for row in rows] for id_, rows in wanted.items()
     }
 
 
-@in_either_format
+@in_any_format
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
@@ -185,7 +210,7 @@ def current(workplace: Workplace, table: Any) -> list[dict[str, Any]]:
     return [{name: row[name] for name in table.types} for row in rows]
 
 
-@in_either_format
+@in_any_format
 @pytest.mark.slow
 def test_a_reload_closes_and_opens_what_differs(workplace: Workplace) -> None:
     table = make_table(workplace)
@@ -238,6 +263,36 @@ def test_a_reload_closes_and_opens_what_differs(workplace: Workplace) -> None:
     take_snapshot(table)
     source.commit()
     assert "drop the lake table" in workplace.held(table_options=hard).reason
+
+
+@in_any_format
+@pytest.mark.slow
+def test_a_key_that_is_null_has_versions_too(workplace: Workplace) -> None:
+    table = workplace.new_source().create(workplace.database, "v", {"id": INT_NULL, "note": TEXT})
+    options = {"table_options": rules(TableOptions(mode="history", key=("id",)))}
+    for id_, note in ((None, "nobody"), (1, "one"), (2, "two")):
+        begin(table.source, 1)
+        table.insert(id=id_, note=note)
+    table.source.commit()
+    workplace.merge(**options)
+    begin(table.source, 1)
+    table.update(1, note="changed")
+    begin(table.source, 1)
+    table.update(2, note="two")
+    begin(table.source, 1)
+    table.delete(3)
+    table.source.commit()
+    workplace.merge(**options)
+
+    found = workplace.found(table)
+    versions = [(row["id"], row["note"], row["__END_AT"] is None) for row in found]
+    assert sorted(versions, key=repr) == [
+        (1, "one", False),
+        (1, "two", True),
+        (2, "two", False),
+        (None, "changed", True),
+        (None, "nobody", False),
+    ]
 
 
 def test_what_cannot_be_a_history_is_refused_before_anything_is_written(

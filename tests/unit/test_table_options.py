@@ -145,14 +145,6 @@ def test_a_layout_that_the_format_does_not_have_is_refused(format_: str, option:
         rules.check_format(format_)
 
 
-def test_a_history_in_a_format_without_it_is_refused() -> None:
-    rules = TableRules.read({"shop.prices": {"mode": "history"}})
-
-    rules.check_format("delta")
-    with pytest.raises(ConfigurationError, match=r"deletes='soft'.*table=shop\.prices"):
-        rules.check_format("postgresql")
-
-
 def test_what_is_not_json_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="not JSON"):
         TableRules.from_text("{")

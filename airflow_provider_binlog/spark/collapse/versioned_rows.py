@@ -21,6 +21,7 @@ from airflow_provider_binlog.spark.target.protocol import (
     held,
     source_column,
 )
+from airflow_provider_binlog.spark.target.versions import versions_to_write
 
 
 def version_rows(changes: DataFrame, segment: Segment, *, has_rows: bool, keep: Keep) -> DataFrame:
@@ -75,8 +76,9 @@ def version_rows(changes: DataFrame, segment: Segment, *, has_rows: bool, keep: 
 def fold_alone(rows: DataFrame, segment: Segment) -> DataFrame:
     """Return the versions that rows make of which the target has none."""
     rows.createOrReplaceTempView(merge_sql.COLLAPSED)
-    query = merge_sql.versions_to_write(
+    query = versions_to_write(
         segment.target_columns,
+        source=merge_sql.COLLAPSED,
         key=segment.key,
         start=segment.mode.names[START],
         end=segment.mode.names[END],

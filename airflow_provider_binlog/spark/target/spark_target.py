@@ -51,6 +51,7 @@ from airflow_provider_binlog.spark.target.protocol import (
     source_column,
 )
 from airflow_provider_binlog.spark.target.state import TABLE_ID, TargetState
+from airflow_provider_binlog.spark.target.versions import versions_to_write
 
 Change: TypeAlias = TableChange[Any]
 """A change whose rows are those of the session's view, or of a statement."""
@@ -304,8 +305,9 @@ class TableCommit:
         names = [*columns]
         rows.frame.createOrReplaceTempView(merge_sql.COLLAPSED)
         raise_partitions(self.session, EXPANSION * rows.bytes + state.bytes)
-        query = merge_sql.versions_to_write(
+        query = versions_to_write(
             columns,
+            source=merge_sql.COLLAPSED,
             key=changes.key,
             start=changes.start,
             end=changes.end,

@@ -16,7 +16,6 @@ from airflow_provider_binlog.spark.target.protocol import (
     COPIES,
     DELETED,
     LACKS,
-    NUMBER,
     held,
     source_column,
 )
@@ -195,94 +194,6 @@ def merge_copies(
         f"MERGE INTO {target} AS t USING {CHANGES} AS s ON {condition}{deletes}"  # noqa: S608
         f" WHEN NOT MATCHED AND NOT s.{REMOVES} THEN INSERT ({', '.join(own)}) VALUES ({values})"
         f"{others}"
-    )
-
-
-_CURRENT, _CLOSED = -1, -2
-"""The `NUMBER` of a version that the target has: before all rows of its key."""
-
-
-def versions_to_write(
-    columns: Mapping[str, str],
-    *,
-    key: Sequence[str],
-    start: str,
-    end: str,
-    tracked: Sequence[str],
-    groups: Sequence[Sequence[str]] = (),
-    target: str = "",
-    filled: Mapping[str, str] | None = None,
-    range_: str | None = None,
-) -> str:
-    """Return the query of the versions that versioned rows make; see `VersionedRows`.
-
-    Those are new ones, and the current one of each key, which changes, or ends. A row that lacks
-    what is in the target alone fails it if the key has no current version.
-
-    Args:
-        columns: Names and types of all columns, in the order of the source rows.
-        key: Which of them identify a row.
-        start: Which of them says from when on a version holds.
-        end: Which of them says until when.
-        tracked: Which of them make another version.
-        groups: As of `merge`, by name.
-        target: The table's name, quoted; empty where it has no versions.
-        filled: As of `merge`.
-        range_: As of `merge`.
-    """
-    given_as = {name: source_column(at) for at, name in enumerate(columns)}
-    names, since, until = [*given_as.values()], given_as[start], given_as[end]
-    by = ", ".join(given_as[name] for name in key)
-    window = f" WINDOW w AS (PARTITION BY {by} ORDER BY {NUMBER})"
-
-    def current(value: str) -> str:
-        return f"first(CASE WHEN {NUMBER} = {_CURRENT} THEN {value} END, true) OVER w"
-
-    flags = [held(number) for number in range(len(groups))]
-    given = ", ".join([*names, DELETED, NUMBER, *([*flags, LACKS] if groups else ())])
-    rows = f"SELECT {given} FROM {COLLAPSED}"  # noqa: S608  Every name below is quoted.
-    if target:
-        own = {name: f"t.{quote_identifier(name)}" for name in columns} | {**(filled or {})}
-        stored = [f"{own[name]} AS {given_as[name]}" for name in columns]
-        stored += [f"{own[end]} IS NOT NULL", f"if({own[end]} IS NULL, {_CURRENT}, {_CLOSED})"]
-        stored += [*("true" for _ in flags), "NULL"] if groups else []
-        same = " AND ".join(f"{own[name]} <=> s.{given_as[name]}" for name in key)
-        rows += (
-            f" UNION ALL SELECT {', '.join(stored)} FROM {target} AS t"  # noqa: S608
-            f" LEFT SEMI JOIN {COLLAPSED} AS s ON {same}"
-        )
-        rows += "" if range_ is None else f" WHERE {range_}"
-    whole, deleted = {name: name for name in names}, DELETED
-    for flag, group in zip(flags, groups, strict=True):
-        whole |= {
-            value: f"CASE WHEN {flag} THEN {value} ELSE {current(value)} END"
-            for value in map(given_as.__getitem__, group)
-        }
-    if groups:
-        is_orphan = f"NOT {DELETED} AND {LACKS} IS NOT NULL AND {current('true')} IS NULL"
-        refused = f"CAST(raise_error({quote_text(ORPHAN)}) AS boolean)"
-        deleted = f"CASE WHEN {is_orphan} THEN {refused} ELSE {DELETED} END"
-    listed = ", ".join(f"{value} AS {name}" for name, value in whole.items())
-    values = f"struct({', '.join(comparable(given_as[name], columns[name]) for name in tracked)})"
-    differs = f" OR (NOT {DELETED} AND NOT {values} <=> was)" if tracked else ""
-    was = f", lag({values}) OVER w AS was" if tracked else ""
-    last = f"greatest(unix_micros({since}), unix_micros({until}))"
-    kept = ", ".join(name for name in names if name not in (since, until))
-    # At the n-th boundary: the last of all times so far, each later by as many microseconds as
-    # there are boundaries after it.
-    at = f"max(CASE WHEN bounds THEN unix_micros({since}) - version WHEN {NUMBER} < 0 THEN {last}"
-    return (
-        f"WITH found AS ({rows}), whole AS ("  # noqa: S608
-        f"SELECT {listed}, {deleted} AS {DELETED}, {NUMBER} FROM found{window}), compared AS ("
-        f"SELECT *, lag({DELETED}, 1, true) OVER w AS was_deleted{was} FROM whole{window})"
-        f", bounded AS (SELECT *, {NUMBER} >= 0 AND ({DELETED} != was_deleted{differs}) AS bounds"
-        f" FROM compared), counted AS (SELECT *, count_if(bounds) OVER w AS version FROM bounded"
-        f"{window}), timed AS (SELECT *, version + {at} END) OVER w AS at,"
-        f" lead(version) OVER w AS following, {current(since)} AS since FROM counted{window})"
-        f", ended AS (SELECT *, lead(at) OVER w AS until FROM timed"
-        f" WHERE NOT following <=> version{window})"
-        f" SELECT {kept}, if(version = 0, since, timestamp_micros(at)) AS {since},"
-        f" timestamp_micros(until) AS {until}, false AS {DELETED} FROM ended WHERE NOT {DELETED}"
     )
 
 

@@ -12,6 +12,13 @@ from airflow_provider_binlog.spark.target.protocol import (
     held,
     source_column,
 )
+from airflow_provider_binlog.spark.target.versions import Dialect
+
+# Exact for every time: an interval times a number of 16 digits is not.
+_TIME = (
+    "(timestamp with time zone 'epoch' + (({0}) / 1000000) * interval '1 second'"
+    " + (({0}) % 1000000) * interval '1 microsecond')"
+)
 
 
 def column_list(names: Iterable[str]) -> str:
@@ -103,7 +110,7 @@ def merge(
 def remove_copies(table: str, columns: Mapping[str, str], staged: str) -> str:
     """Return the DELETE of as many copies of rows as there are to be less, given the types."""
     own, less = (
-        ", ".join(_comparable(name, type_) for name, type_ in zip(names, types, strict=True))
+        ", ".join(comparable(name, type_) for name, type_ in zip(names, types, strict=True))
         for names, types in (
             (map(quote, columns), columns.values()),
             (map(source_column, range(len(columns))), columns.values()),
@@ -136,7 +143,7 @@ def insert_copies(table: str, names: Sequence[str], staged: str) -> str:
     )
 
 
-def _comparable(value: str, type_: str) -> str:
+def comparable(value: str, type_: str) -> str:
     """Return SQL of what equal values alone have in common: 0 equals -0, and `json` nothing."""
     is_text = type_.startswith(("json", "real", "double"))
     return f"{value}::text" if is_text else value
@@ -160,24 +167,66 @@ def mark_rest(
     )
 
 
+DIALECT = Dialect(quote, "(extract(epoch FROM {0}) * 1000000)::bigint", _TIME, comparable)
+"""How `versions_to_write` is written here."""
+
+
 def has_null_keys(staged: str, key: Sequence[int]) -> str:
     """Return the query of whether a staged row has NULL in its key."""
     return f"SELECT EXISTS (SELECT FROM {staged} WHERE {_null(key, True)})"  # noqa: FBT003
 
 
 def find_orphans(
-    table: str, names: Sequence[str], key: Sequence[int], staged: str, *, nulls: bool
+    table: str,
+    names: Sequence[str],
+    key: Sequence[int],
+    staged: str,
+    *,
+    nulls: bool,
+    end: str | None = None,
 ) -> str:
     """Return the query of staged rows that lack what a row of the table would have to hold.
 
-    It gives how many they are, and the key of one.
+    It gives how many they are, and the key of one. Of versions, `end` is NULL in current ones.
     """
     keys = " || ',' || ".join(f"coalesce(s.{source_column(i)}::text, 'NULL')" for i in key)
     return (
         f"SELECT json_build_array(count(*), min({keys})) FROM {staged} AS s "
         f"WHERE s.{LACKS} IS NOT NULL AND NOT s.{DELETED} AND NOT EXISTS "
-        f"(SELECT FROM {table} AS t WHERE {_same(names, key, nulls)})"
+        f"(SELECT FROM {table} AS t WHERE {_same(names, key, nulls)}{_current(end)})"
     )
+
+
+def complete_rows(
+    table: str,
+    names: Sequence[str],
+    key: Sequence[int],
+    staged: str,
+    *,
+    groups: Sequence[Sequence[int]],
+    nulls: bool,
+    end: str,
+) -> str:
+    """Return the UPDATE of staged rows with what they do not hold, from the current versions."""
+    values = (
+        f"{source_column(at)} = CASE WHEN s.{held(number)} THEN s.{source_column(at)} "
+        f"ELSE t.{quote(names[at])} END"
+        for number, group in enumerate(groups)
+        for at in group
+    )
+    return (
+        f"UPDATE {staged} AS s SET {', '.join(values)} FROM {table} AS t "
+        f"WHERE {_same(names, key, nulls)}{_current(end)}"
+    )
+
+
+def end_after(end: str, start: str) -> str:
+    """Return when a version ends, at a time or right after its start if that is later."""
+    return f"greatest({end}, {quote(start)} + interval '1 microsecond')"
+
+
+def _current(end: str | None) -> str:
+    return "" if end is None else f" AND t.{quote(end)} IS NULL"
 
 
 def _same(names: Sequence[str], key: Sequence[int], nulls: bool | None) -> str:  # noqa: FBT001

@@ -10,6 +10,7 @@ from typing import Any
 
 from airflow_provider_binlog.errors import MergeError, ReloadNeededError, TargetConflictError
 from airflow_provider_binlog.spark.names import shorten_name
+from airflow_provider_binlog.spark.target.modes import START
 from airflow_provider_binlog.spark.target.postgresql import marks, sql
 from airflow_provider_binlog.spark.target.postgresql.connection import (
     SQLSTATE,
@@ -28,10 +29,12 @@ from airflow_provider_binlog.spark.target.protocol import (
     CountedRows,
     KeyedRows,
     TableChange,
+    VersionedRows,
     WholeRows,
 )
 from airflow_provider_binlog.spark.target.sql import ORPHAN
 from airflow_provider_binlog.spark.target.state import TABLE_ID, Contents, TargetState
+from airflow_provider_binlog.spark.target.versions import versions_to_write
 
 _NAME = re.compile(r'"((?:[^"]|"")*)"\."((?:[^"]|"")*)"')
 # Objects depend on what is to be dropped; a view on a column whose type is to change.
@@ -228,14 +231,14 @@ class TableCommit:
             columns = sql.column_list(names)
             query = f"INSERT INTO {change.table} ({columns}) SELECT {columns} FROM {rows}"
             inserted = connection.execute(query)
-            self._set_key(stored, [by_source[name] for name in change.key], nulls=False)
+            self._set_key(stored, self._constrained(by_source), nulls=False)
             return Commit(inserted)
         if isinstance(change.rows, CountedRows):
             return self._write_copies(names)
         key = [[*change.columns].index(name) for name in change.key]
-        at = [names[index] for index in key]
+        at = self._constrained(by_source)
         nulls = bool(key) and connection.read(sql.has_null_keys(rows, key)) == "t"
-        if not isinstance(change.rows, KeyedRows):
+        if not isinstance(change.rows, KeyedRows | VersionedRows):
             replaces = isinstance(change.rows, WholeRows)
             if replaces and change.before is not None:
                 self._drop_other_keys(stored, at, nulls=nulls)
@@ -245,27 +248,83 @@ class TableCommit:
             return Commit(inserted, 0, 0 if change.before is None or not replaces else None)
         self._set_key(stored, at, nulls=nulls)
         groups = [[[*change.columns].index(name) for name in group] for group in change.rows.groups]
-        if groups:
-            self._refuse_orphans(names, key, nulls=nulls)
         before = marks.read_actions(connection, stored.oid)
-        marked = change.rows.marks is not None
-        if change.rows.marks is not None and self.staged.rest:
-            values = {by_source[name]: value for name, value in self.staged.rest.items()}
-            mark = by_source[change.rows.marks]
-            connection.execute(
-                sql.mark_rest(
-                    change.table, names, key, rows, marks=mark, values=values, nulls=nulls
-                )
-            )
-        for part in (False, True) if nulls else (None,):
-            connection.execute(
-                sql.merge(change.table, names, key, rows, groups=groups, nulls=part, marks=marked)
-            )
+        if isinstance(change.rows, VersionedRows):
+            self._write_versions(change.rows, by_source, key, groups, nulls=nulls)
+        else:
+            self._write_rows(change.rows, by_source, key, groups, nulls=nulls)
         after = marks.read_actions(connection, stored.oid)
         if after is None:
             return Commit()
         counts = (now - then for now, then in zip(after, before or (0, 0, 0), strict=True))
         return Commit(*counts)
+
+    def _write_rows(
+        self,
+        changes: KeyedRows[Any],
+        by_source: Mapping[str, str],
+        key: list[int],
+        groups: list[list[int]],
+        *,
+        nulls: bool,
+    ) -> None:
+        """Update, insert and delete the rows of keys."""
+        table, rows, marked = self.change.table, self.staged.rows, changes.marks is not None
+        names = [by_source[name] for name in self.change.columns]
+        if groups:
+            self._refuse_orphans(names, key, nulls=nulls)
+        if changes.marks is not None and self.staged.rest:
+            values = {by_source[name]: value for name, value in self.staged.rest.items()}
+            mark = by_source[changes.marks]
+            self.connection.execute(
+                sql.mark_rest(table, names, key, rows, marks=mark, values=values, nulls=nulls)
+            )
+        for part in (False, True) if nulls else (None,):
+            self.connection.execute(
+                sql.merge(table, names, key, rows, groups=groups, nulls=part, marks=marked)
+            )
+
+    def _write_versions(
+        self,
+        changes: VersionedRows[Any],
+        by_source: Mapping[str, str],
+        key: list[int],
+        groups: list[list[int]],
+        *,
+        nulls: bool,
+    ) -> None:
+        """Close versions, open others, and change those that stay current."""
+        table, rows = self.change.table, self.staged.rows
+        names = [by_source[name] for name in self.change.columns]
+        start, end = by_source[changes.start], by_source[changes.end]
+        if groups:
+            self._refuse_orphans(names, key, nulls=nulls, end=end)
+            self.connection.execute(
+                sql.complete_rows(table, names, key, rows, groups=groups, nulls=nulls, end=end)
+            )
+        if changes.rest is not None:
+            at = sql.DIALECT.time.format(changes.rest)
+            values = {end: sql.end_after(at, start)}
+            self.connection.execute(
+                sql.mark_rest(table, names, key, rows, marks=end, values=values, nulls=nulls)
+            )
+        types = {by_source[name]: plan.type for name, plan in self.staged.columns.items()}
+        query = versions_to_write(
+            types,
+            source=rows,
+            key=[names[at] for at in key],
+            start=start,
+            end=end,
+            tracked=[by_source[name] for name in changes.tracked],
+            target=table,
+            # Somebody may have given a column another type.
+            filled={name: f"t.{quote(name)}::{type_}" for name, type_ in types.items()},
+            dialect=sql.DIALECT,
+        )
+        by = [*key, names.index(start)]
+        source = f"({query}) AS v" if nulls else f"({query})"
+        for part in (False, True) if nulls else (None,):
+            self.connection.execute(sql.merge(table, names, by, source, nulls=part, marks=True))
 
     def _write_copies(self, names: list[str]) -> Commit:
         """Add copies of rows, and remove others."""
@@ -283,8 +342,11 @@ class TableCommit:
         inserted = self.connection.execute(sql.insert_copies(table, names, rows))
         return Commit(inserted, 0, removed)
 
-    def _refuse_orphans(self, names: list[str], key: list[int], *, nulls: bool) -> None:
-        query = sql.find_orphans(self.change.table, names, key, self.staged.rows, nulls=nulls)
+    def _refuse_orphans(
+        self, names: list[str], key: list[int], *, nulls: bool, end: str | None = None
+    ) -> None:
+        table, rows = self.change.table, self.staged.rows
+        query = sql.find_orphans(table, names, key, rows, nulls=nulls, end=end)
         rows, one = self.connection.read_json(query)
         if rows:
             raise ReloadNeededError(
@@ -296,6 +358,12 @@ class TableCommit:
             )
 
     # ------------------------------------------------------------------- key
+
+    def _constrained(self, by_source: Mapping[str, str]) -> list[str]:
+        """Return the columns that identify a row; of a version also its start."""
+        names = [by_source[name] for name in self.change.key]
+        start = self.change.mode.names.get(START)
+        return names if start is None or not names else [*names, by_source[start]]
 
     def _set_key(self, stored: StoredTable, key: list[str], *, nulls: bool) -> None:
         """Let an index say what identifies a row: the primary key, if it has no NULL."""

@@ -54,10 +54,12 @@ from airflow_provider_binlog.spark.target.protocol import (
     COPIES,
     DELETED,
     LACKS,
+    NUMBER,
     Commit,
     CountedRows,
     KeyedRows,
     TableChange,
+    VersionedRows,
     held,
     source_column,
 )
@@ -223,7 +225,9 @@ def _staged_columns(change: TableChange[Any], plans: Mapping[str, ColumnPlan]) -
     if isinstance(change.rows, CountedRows):
         return columns | {COPIES: "bigint"}
     columns[DELETED] = "boolean"
-    groups = change.rows.groups if isinstance(change.rows, KeyedRows) else ()
+    if isinstance(change.rows, VersionedRows):
+        columns[NUMBER] = "bigint"
+    groups = change.rows.groups if isinstance(change.rows, KeyedRows | VersionedRows) else ()
     columns |= {held(number): "boolean" for number in range(len(groups))}
     return columns | ({LACKS: "text"} if groups else {})
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -145,7 +146,16 @@ class PostgresLake(TargetLake):
 
     def read(self, columns: Iterable[str]) -> list[dict[str, Any]]:
         names = ", ".join(f'"{name}"' for name in columns)
-        return read_rows(self.other, f"SELECT {names} FROM {self.table}")
+        rows = read_rows(self.other, f"SELECT {names} FROM {self.table}")
+        # They come as JSON.
+        times = {"since", "until"}
+        return [
+            {
+                name: datetime.fromisoformat(value) if name in times and value else value
+                for name, value in row.items()
+            }
+            for row in rows
+        ]
 
     def write_by_hand(self, row: dict[str, Any]) -> None:
         values = ", ".join("NULL" if value is None else repr(value) for value in row.values())
@@ -193,7 +203,7 @@ class TestIceberg(TargetCases, HistoryCases):
     "kind", ["postgresql18", pytest.param("postgresql15", marks=pytest.mark.slow)]
 )
 @pytest.mark.server
-class TestPostgresql(TargetCases):
+class TestPostgresql(TargetCases, HistoryCases):
     """Tables of a database."""
 
     @pytest.fixture
