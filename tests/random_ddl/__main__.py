@@ -13,7 +13,7 @@ import sys
 import time
 import traceback
 from collections import Counter
-from contextlib import closing
+from contextlib import ExitStack, closing
 from functools import partial
 from tempfile import mkdtemp
 
@@ -22,9 +22,11 @@ from tests.fixtures.spark import find_environment
 from tests.random_ddl.between_tasks import open_dag, run_between
 from tests.random_ddl.loading import run_loading
 from tests.random_ddl.run import Outcome, run
+from tests.services.postgresql import PostgresServer
 from tests.services.processes import RUN_FOLDER
 from tests.services.servers import Server
 from tests.support.pipeline import Pipeline
+from tests.unit.spark.database_workplace import database_workplace
 from tests.unit.spark.session import shared_session
 from tests.unit.spark.workplace import local_workplace
 
@@ -43,7 +45,9 @@ def main() -> int:
     parser.add_argument("--ranges", type=int, default=6, help="that a run is captured in")
     parser.add_argument("--tables", type=int, default=4)
     parser.add_argument("--servers", nargs="+", default=SERVERS, choices=SERVERS)
-    parser.add_argument("--formats", nargs="+", default=FORMATS, choices=(*FORMATS, "memory"))
+    parser.add_argument(
+        "--formats", nargs="+", default=FORMATS, choices=(*FORMATS, "memory", "postgresql")
+    )
     parser.add_argument("--metadata", default="FULL", choices=("FULL", "MINIMAL"))
     parser.add_argument(
         "--snapshots", action="store_true", help="of tables that are older than the log"
@@ -51,23 +55,32 @@ def main() -> int:
     parser.add_argument(
         "--between-tasks", action="store_true", help="of the one-call DAG, instead of ranges"
     )
+    parser.add_argument("--options", action="store_true", help="random ones of the tables")
     parser.add_argument("--keep-going", action="store_true", help="after a failure as well")
     chosen = parser.parse_args()
+    is_loading, formats = chosen.snapshots or chosen.between_tasks, {*chosen.formats}
+    if is_loading and (chosen.options or "postgresql" in formats):
+        parser.error("--options and PostgreSQL are of runs in ranges")
+    if "memory" in formats and not chosen.between_tasks:
+        parser.error("the lake in memory is of --between-tasks")
     # They log each connection between the two processes.
     logging.getLogger("py4j").setLevel(logging.WARNING)
     folder = RUN_FOLDER / "random-ddl"
     shutil.rmtree(folder, ignore_errors=True)
     servers = [Server.create(name, folder / name) for name in chosen.servers]
-    try:
+    with ExitStack() as running:
         for server in servers:
+            running.callback(server.stop)
             server.start({"binlog_row_metadata": chosen.metadata})
-        return _run_all(chosen, servers)
-    finally:
-        for server in servers:
-            server.stop()
+        lake = None
+        if "postgresql" in chosen.formats:
+            lake = PostgresServer.create("postgresql18", folder / "postgresql18")
+            running.callback(lake.stop)
+            lake.start()
+        return _run_all(chosen, servers, lake)
 
 
-def _run_all(chosen: argparse.Namespace, servers: list[Server]) -> int:
+def _run_all(chosen: argparse.Namespace, servers: list[Server], lake: PostgresServer | None) -> int:
     folder = RUN_FOLDER / "random-ddl"
     spark = shared_session(find_environment(folder))
     until = time.monotonic() + chosen.minutes * 60
@@ -85,6 +98,7 @@ def _run_all(chosen: argparse.Namespace, servers: list[Server]) -> int:
         name = f"python -m tests.random_ddl --seed {seed} --count 1 --servers {server.name}"
         name += f" --formats {format_} --ranges {chosen.ranges} --tables {chosen.tables}"
         name += f" --bulk {chosen.bulk} --metadata {chosen.metadata}"
+        name += " --options" if chosen.options else ""
         name += " --snapshots" if chosen.snapshots else ""
         name += " --between-tasks" if chosen.between_tasks else ""
         database, below = Database(server, f"random_{seed}"), mkdtemp(dir=folder)
@@ -97,8 +111,14 @@ def _run_all(chosen: argparse.Namespace, servers: list[Server]) -> int:
                     dag = partial(open_dag, [database], format_, below, lambda: spark)
                     outcome = run_between(database, dag, str(seed), **sizes)
                 else:
-                    pipeline = Pipeline(database, local_workplace(spark, format_, below))
-                    begin = run_loading if chosen.snapshots else run
+                    workplace = (
+                        local_workplace(spark, format_, below)
+                        if lake is None or format_ != "postgresql"
+                        else database_workplace(spark, lake, below)
+                    )
+                    pipeline = Pipeline(database, workplace)
+                    ranged = partial(run, options=chosen.options)
+                    begin = run_loading if chosen.snapshots else ranged
                     outcome = begin(pipeline, str(seed), bulk=chosen.bulk, **sizes)
             except Exception:  # noqa: BLE001 - printed, and the exit code says it
                 failed += 1

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.changes import OnTableError
 from tests.random_ddl.comparison import find_differences
+from tests.random_ddl.options import draw_options
 from tests.random_ddl.writer import Writer
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 DOCUMENTED = {
     "rewritten": "rows changed without row events",
     "initial default": "the value that older rows have in the new column",
-    "type": "in the lake, and is .* now",
+    "type": "in the lake, and is .* now|Iceberg does not change the type of a column so",
     "key": "primary key (was dropped|changed)|got a primary key|have another key",
     "key column": "column .* of the lake table's key was dropped",
     "renamed changelog": "has no key, and the rows that it had when it was renamed",
@@ -69,18 +70,31 @@ def noted(pipeline: Pipeline, writer: Writer, seed: str) -> Iterator[None]:
     except Exception as error:
         server, format_ = pipeline.database.server.name, pipeline.workplace.format
         error.add_note(f"seed {seed}, {server}, {format_}")
+        error.add_note(f"options {pipeline.table_options.to_text()}")
         error.add_note("\n".join(writer.log))
         raise
 
 
-def run(pipeline: Pipeline, seed: str, *, ranges: int, tables: int, bulk: int = 0) -> Outcome:
+def run(
+    pipeline: Pipeline,
+    seed: str,
+    *,
+    ranges: int,
+    tables: int,
+    bulk: int = 0,
+    options: bool = False,
+) -> Outcome:
     """Write, capture, merge and compare; `bulk` is that of `Writer`.
+
+    With `options` the lake tables have random ones.
 
     Raises:
         WrongError: A table differs, or is refused for a reason that is not documented.
     """
     random, outcome = Random(seed), Outcome()
     pipeline.on_table_error = OnTableError.QUARANTINE
+    if options:
+        pipeline.table_options = draw_options(Random(f"options {seed}"))
     with (
         closing(Writer(pipeline.database, random, tables=tables, bulk=bulk)) as writer,
         noted(pipeline, writer, seed),

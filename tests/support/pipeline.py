@@ -9,6 +9,7 @@ from airflow_provider_binlog.capture.extract import extract
 from airflow_provider_binlog.capture.log_range import TableFilter
 from airflow_provider_binlog.changes import DEFAULT_POLICIES, OnTableError
 from airflow_provider_binlog.position import Flavor
+from airflow_provider_binlog.table_options import TableRules
 from airflow_provider_binlog.transport.server.information_schema import read_server_tables
 from airflow_provider_binlog.transport.server.queries import identify, log_end
 from airflow_provider_binlog.transport.stream.live import ServerBlockStream
@@ -38,6 +39,7 @@ class Pipeline:
         self.next_sequence, self.at = 1, self.end()
         self.on_table_error = OnTableError.FAIL
         self.manifests: list[Manifest] = []
+        self.table_options = TableRules()
 
     def run(self, *tables: str) -> None:
         """Capture and merge what happened since the last time; compare."""
@@ -76,7 +78,7 @@ class Pipeline:
         """Merge what is captured; return, by table, why those were not merged that were not."""
         why = {
             each.table.partition(".")[2]: each.error or f"{each.reason} (position={each.position})"
-            for each in self.workplace.try_merge().tables
+            for each in self.workplace.try_merge(table_options=self.table_options).tables
             if each.error or each.reason
         }
         return dict(sorted(why.items()))
