@@ -31,7 +31,7 @@ PLANTED = "PLANTED"
 IN_MEMORY = ["mysql97-memory", "mariadb118-memory"]
 BY_SPARK = [
     pytest.param(which, marks=[pytest.mark.slow, pytest.mark.spark])
-    for which in ("mysql97-delta", "mariadb118-iceberg")
+    for which in ("mysql97-delta", "mariadb118-iceberg", "mysql97-postgresql")
 ]
 
 
@@ -75,6 +75,8 @@ def shop(
         return shared_session(request.getfixturevalue("spark_environment"))
 
     def open_(**options: Any) -> OneCall:
+        if format_ == "postgresql":
+            options["postgresql"] = request.getfixturevalue("postgresql18")
         return open_dag([database], format_, tmp_path, spark, **options)
 
     return Shop(database, tmp_path, open_)

@@ -14,6 +14,7 @@ from tests.random_ddl.one_call import OneCall
 from tests.random_ddl.run import Outcome
 from tests.random_ddl.seam_statements import KINDS, Case
 from tests.support.stores import open_store
+from tests.unit.spark.database_workplace import database_workplace
 from tests.unit.spark.workplace import local_workplace
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from tests.fixtures.mysql import Database
     from tests.random_ddl.lakes import TestedLake
+    from tests.services.postgresql import PostgresServer
 
 _numbers = count(1)
 
@@ -34,15 +36,19 @@ def open_dag(
     spark: Callable[[], SparkSession],
     *,
     chunk_bytes: int = 8192,
+    postgresql: PostgresServer | None = None,
     **options: Any,
 ) -> OneCall:
     """Return the DAG of databases into a new lake in a folder: `memory` needs no Spark.
 
-    `options` are further arguments of `OneCall`.
+    Tables of the format `postgresql` are on that server. `options` are further arguments of
+    `OneCall`.
     """
     source, staging = f"between-{next(_numbers)}", f"file://{folder}/staging"
     if format_ == "memory":
         lake: TestedLake = MemoryLake(open_store(staging), source)
+    elif postgresql is not None:
+        lake = SparkLake(database_workplace(spark(), postgresql, folder))
     else:
         lake = SparkLake(local_workplace(spark(), format_, folder))
     options |= {"source": source, "staging": staging, "chunk_bytes": chunk_bytes}

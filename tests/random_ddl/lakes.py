@@ -61,7 +61,7 @@ class TestedLake(Protocol):
 
 
 class SparkLake:
-    """A lake of Delta or Iceberg tables."""
+    """A lake of Delta, Iceberg or PostgreSQL tables."""
 
     def __init__(self, workplace: Workplace) -> None:
         self._workplace = workplace
@@ -69,7 +69,10 @@ class SparkLake:
 
     def merge(self, arguments: Sequence[str]) -> Report:
         """See `TestedLake`."""
-        return merge_all(self._workplace.spark, parse_arguments(arguments)[0])
+        # A file with the connection to a database is written for each merge.
+        connection = self._workplace.options().connection
+        own = [] if connection is None else ["--connection", connection]
+        return merge_all(self._workplace.spark, parse_arguments([*arguments, *own])[0])
 
     def find_differences(
         self,
