@@ -20,7 +20,7 @@ STAMP = .venv/up-to-date
 
 export TARGET SERVER STORE SERVER_DSN
 
-.PHONY: help venv demo ui test test-unit test-slow lint format docs bench soak faults fuzz clean distclean
+.PHONY: help venv demo ui test test-unit test-slow system lint format docs bench soak faults fuzz clean distclean
 .DEFAULT_GOAL = help
 
 help: ## What can be made.
@@ -43,6 +43,9 @@ test-unit: $(STAMP) ## Run the tests that need no server, no S3 and no Spark, in
 
 test-slow: $(STAMP) ## Run the tests that test leaves out: more servers, formats and places to die.
 	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m slow
+
+system: $(STAMP) ## Run a whole Airflow for MINUTES (10), under writes, with its page in a browser.
+	@MINUTES=$(or $(MINUTES),10) $(BIN)/python -m pytest -m slow tests/integration/test_page_system.py
 
 lint: $(STAMP) ## Check style, types, the imports between rooms, and the docs.
 	@$(BIN)/ruff check
@@ -73,6 +76,7 @@ soak: $(STAMP) ## Run for a long time under load.
 	@$(BIN)/python -m tests.oracle --changes 1000000
 	@$(BIN)/python -m tests.random_ddl --changes 1000000 --bulk 2000
 	@$(BIN)/python -m tests.random_ddl --changes 1000000 --bulk 2000 --snapshots
+	@$(BIN)/python -m tests.random_ddl --options --formats delta iceberg postgresql --changes 100000
 	@$(BIN)/python -m tests.random_ddl --between-tasks --servers mysql97 mariadb118 --minutes $(or $(MINUTES),60)
 
 faults: $(STAMP) ## Kill, cut, delay and conflict at every step, on every server, store and lake.

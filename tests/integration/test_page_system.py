@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 import re
+import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import psutil  # type: ignore[import-untyped]
 import pytest
 
 from tests.integration.test_page import browser
 from tests.support.api_server import ApiServer
 from tests.support.lake import Lake
-from tests.support.shop_dag import create_shop_airflow
+from tests.support.shop_dag import ROOT, create_shop_airflow
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -36,6 +42,23 @@ pytestmark = [
 ]
 
 _DAG = "binlog_shop"
+_EVERY_MINUTE = """
+from airflow_provider_binlog import binlog_to_lake_dag
+from dags import binlog_shop as shop
+
+binlog_to_lake_dag(
+    "binlog_shop",
+    shop.SHOP,
+    schedule="* * * * *",
+    tables=shop.TABLES,
+    staging_path=shop.STAGING_PATH,
+    format=shop.FORMAT,
+    lake=shop.LAKE,
+    changes={"when_nothing_new": "wait", "deferrable": True, "poke_interval": 5},
+    merge=shop.SPARK,
+)
+"""
+_MINUTES = int(os.environ.get("MINUTES", "10"))
 _RUN_SECONDS = 1200
 _PAGE = f"/plugin/binlog/binlog/source?dag_id={_DAG}&name=shop"
 
@@ -46,23 +69,36 @@ class System:
     def __init__(self, airflow: Airflow, server: ApiServer) -> None:
         self.airflow, self.server = airflow, server
 
-    def trigger(self) -> None:
+    def trigger(self, ends: str = "success") -> None:
         """Trigger a run, as the UI does, and wait for its end."""
         path = f"/api/v2/dags/{_DAG}/dagRuns"
         answer = self.server.request("POST", path, user="admin", body={"logical_date": None})
         assert answer.status == 200, answer.text
-        self.await_end(answer.json["dag_run_id"])
+        self.await_end(answer.json["dag_run_id"], ends)
 
-    def await_end(self, run_id: str) -> None:
-        """Wait until a run has succeeded."""
+    def await_end(self, run_id: str, ends: str = "success") -> None:
+        """Wait until a run has ended in a state."""
         deadline = time.monotonic() + _RUN_SECONDS
         path = f"/api/v2/dags/{_DAG}/dagRuns/{run_id}"
         while True:
             state = self.server.request("GET", path, user="admin").json["state"]
             if state in ("success", "failed"):
-                assert state == "success", self.states(run_id)
+                assert state == ends, self.states(run_id)
                 return
             assert time.monotonic() < deadline, self.states(run_id)
+            time.sleep(1)
+
+    def count(self, task_id: str, state: str) -> int:
+        """Return how many tasks of an id have a state."""
+        statement = "SELECT COUNT(*) FROM task_instance WHERE task_id = ? AND state = ?"
+        ((count,),) = self.airflow.query(statement, task_id, state)
+        return int(count)
+
+    def await_one(self, task_id: str, state: str) -> None:
+        """Wait until one more task of an id has got a state."""
+        before, deadline = self.count(task_id, state), time.monotonic() + _RUN_SECONDS
+        while self.count(task_id, state) <= before:
+            assert time.monotonic() < deadline, f"{task_id} is not {state} in time"
             time.sleep(1)
 
     def states(self, run_id: str) -> Any:
@@ -89,12 +125,20 @@ def lake(tmp_path: Path) -> Lake:
 
 @pytest.fixture
 def system(
+    request: pytest.FixtureRequest,
     database: Database,
     lake: Lake,
     create_airflow: Callable[..., Airflow],
     spark_environment: SparkEnvironment,
 ) -> Iterator[System]:
+    """A system with the DAG of the demo, or with the text of another one."""
     airflow = create_shop_airflow(create_airflow, database, lake, spark_environment)
+    if text := getattr(request, "param", None):
+        folder = airflow.home / "dags"
+        folder.mkdir()
+        (folder / "shop.py").write_text(text)
+        own = {"AIRFLOW__CORE__DAGS_FOLDER": str(folder), "PYTHONPATH": str(ROOT)}
+        airflow.variables |= own
     variables = airflow.variables | {
         "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
@@ -125,6 +169,76 @@ def open_page(system: System, browser: Browser) -> Page:
     return page
 
 
+@contextmanager
+def writing(database: Database) -> Iterator[None]:
+    """Insert, update and delete orders, until the end of the body."""
+    over = threading.Event()
+
+    def write() -> None:
+        with closing(database.connect()) as connection, connection.cursor() as cursor:
+            for id_ in itertools.count(1000):
+                cursor.execute("INSERT INTO orders VALUES (%s, 'new')", (id_,))
+                cursor.execute("UPDATE orders SET note = 'old' WHERE id = %s", (id_ - 3,))
+                cursor.execute("DELETE FROM orders WHERE id = %s", (id_ - 9,))
+                connection.commit()
+                if over.wait(0.2):
+                    return
+
+    with ThreadPoolExecutor() as pool:
+        written = pool.submit(write)
+        try:
+            yield
+        finally:
+            over.set()
+            written.result()
+
+
+def triggerer_memory(system: System) -> int:
+    """Return how many bytes the triggerer and its process of triggers hold."""
+    standalone = psutil.Process(system.server.process.pid)
+    total = 0
+    for each in standalone.children(recursive=True):
+        # Tasks of other components end meanwhile.
+        with suppress(psutil.Error):
+            if "triggerer" in each.cmdline():
+                total += sum(own.memory_info().rss for own in (each, *each.children()))
+    assert total > 0
+    return total
+
+
+@pytest.mark.parametrize("system", [_EVERY_MINUTE], indirect=True, ids=["every minute"])
+def test_a_database_that_is_written_is_followed_by_runs_every_minute(
+    system: System,
+    database: Database,
+    lake: Lake,
+    browser: Browser,
+    spark_environment: SparkEnvironment,
+) -> None:
+    with writing(database):
+        system.await_one("tables_live", "success")
+        begun, before = time.monotonic(), triggerer_memory(system)
+        frame = open_page(system, browser).frame_locator("iframe")
+        database.execute("ALTER TABLE visits TRUNCATE PARTITION p1")
+        system.await_one("tables_live", "failed")
+        frame.locator("tbody .state").filter(has_text="stale").wait_for(timeout=60_000)
+        # The next run reads it again, whether somebody asks for that or not.
+        system.await_one("tables_live", "success")
+        while time.monotonic() - begun < _MINUTES * 60:
+            system.await_one("tables_live", "success")
+    # One of these has seen the last change.
+    system.await_one("changes", "success")
+    system.await_one("tables_live", "success")
+
+    assert lake.differences(spark_environment, database) == []
+    # What is scheduled before the api-server answers fails before it starts.
+    statement = "SELECT task_id FROM task_instance WHERE state = 'failed' AND start_date NOT NULL"
+    assert system.airflow.query(statement) == [("tables_live",)]
+    assert triggerer_memory(system) < before * 1.2
+    # The sensor of a run waits in the triggerer, between two polls: it holds no connection.
+    dumps = "SELECT COUNT(*) FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%'"
+    assert database.query(dumps) == [(0,)]
+
+
 def test_the_page_shows_a_broken_table_and_its_button_mends_it(
     system: System,
     database: Database,
@@ -143,7 +257,8 @@ def test_the_page_shows_a_broken_table_and_its_button_mends_it(
     database.execute(
         "ALTER TABLE visits TRUNCATE PARTITION p1", "INSERT INTO orders VALUES (3, 'three')"
     )
-    system.trigger()
+    # The task `tables_live` says so.
+    system.trigger("failed")
 
     # The page refreshes itself.
     row = frame.get_by_role("row").filter(has=frame.get_by_text("stale", exact=True))

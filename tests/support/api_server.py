@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     from tests.services.processes import Process
 
-AIRFLOW = f"{sysconfig.get_path('scripts')}/airflow"
+_SCRIPTS = sysconfig.get_path("scripts")
+AIRFLOW = f"{_SCRIPTS}/airflow"
 ROLES = ("admin", "op", "user", "viewer")
 """A user of each name has the role of that name."""
 
@@ -71,6 +72,8 @@ class ApiServer:
             "AIRFLOW__API__PORT": str(port),
             "AIRFLOW__API__WORKERS": "1",
             "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{url}/execution/",
+            # `airflow standalone` starts the first `airflow` that it finds.
+            "PATH": f"{_SCRIPTS}:{variables.get('PATH', os.environ['PATH'])}",
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": ",".join(f"{r}:{r}" for r in ROLES),
         }
         process = start_group(
