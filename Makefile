@@ -36,12 +36,14 @@ ui: $(STAMP) ## Open the Airflow UI on the demo, with writes trickling in.
 	@$(BIN)/python -m dags.demo ui
 
 test: $(STAMP) ## Run the tests on real servers, a real S3 server and a real Spark.
+	@$(BIN)/python -m tests.services build
 	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 test-unit: $(STAMP) ## Run the tests that need no server, no S3 and no Spark, in about two minutes.
 	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "$(UNIT)" tests/architecture tests/dags tests/unit
 
 test-slow: $(STAMP) ## Run the tests that test leaves out: more servers, formats and places to die.
+	@$(BIN)/python -m tests.services build
 	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m slow
 
 system: $(STAMP) ## Run a whole Airflow for MINUTES (10), under writes, with its page in a browser.
@@ -80,6 +82,7 @@ soak: $(STAMP) ## Run for a long time under load.
 	@$(BIN)/python -m tests.random_ddl --between-tasks --servers mysql97 mariadb118 --minutes $(or $(MINUTES),60)
 
 faults: $(STAMP) ## Kill, cut, delay and conflict at every step, on every server, store and lake.
+	@$(BIN)/python -m tests.services build
 	@$(BIN)/python -m tests.faults -n $(JOBS) --dist worksteal
 
 fuzz: $(STAMP) ## Feed the decoders damaged input for a long time.

@@ -77,6 +77,11 @@ def fetch() -> None:
     print(len(spark_jars() + postgresql_jars()), "jars")
 
 
+def build() -> None:
+    """Build what may take longer than a test."""
+    S3Server.create(_FOLDER / "s3")
+
+
 def forget() -> None:
     """Remove all downloads."""
     if cache_root().exists():
@@ -87,6 +92,7 @@ _COMMANDS: dict[str, tuple[Callable[[], None], str]] = {
     "venv": (make_environment, "build .venv"),
     "requirements": (print_requirements, "print what .venv and the services are made from"),
     "fetch": (fetch, "download and build everything into the cache"),
+    "build": (build, "build the S3 server into the cache, which may take longer than a test"),
     "stop": (end_all, "end what earlier runs left running"),
     "forget": (forget, "remove the cache"),
 }
