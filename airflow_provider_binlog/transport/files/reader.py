@@ -160,7 +160,9 @@ class _File:
         size, rest = self._content.size, self._move_to(begin)
         offset, wanted = begin, 0
         while size is None or offset < size:
-            capacity = max(self._block_bytes, wanted, len(rest))
+            # A damaged header may want anything: where no end is known, what is there is doubled.
+            more = wanted if size is not None else min(wanted, 2 * len(rest))
+            capacity = max(self._block_bytes, more, len(rest))
             if size is not None:
                 if offset + wanted > size:
                     raise self._truncated(rest, offset)

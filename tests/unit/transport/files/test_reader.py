@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import itertools
+import tracemalloc
 import zlib
 from dataclasses import replace
 from pathlib import Path
@@ -376,6 +377,24 @@ def test_a_cut_file_that_was_compressed_is_truncated_all_the_same(
 
     with pytest.raises(TruncatedError, match=f"offset={file.offsets[4]}, event=XID, left=25"):
         read([path], block_bytes=4096)
+
+
+def test_a_size_that_a_compressed_file_does_not_hold_takes_no_memory(tmp_path: Path) -> None:
+    file = a_file()
+    data = bytearray(file.data[: file.offsets[4] + 25])
+    # Size and end agree, as they do where a whole header is damaged.
+    at, size = file.offsets[4], 800 << 20
+    data[at + 9 : at + 17] = size.to_bytes(4, "little") + (at + size).to_bytes(4, "little")
+    path = tmp_path / FIRST
+    path.write_bytes(gzip.compress(bytes(data)))
+
+    tracemalloc.start()
+    try:
+        with pytest.raises(TruncatedError, match="left=25"):
+            read([path], block_bytes=1)
+        assert tracemalloc.get_traced_memory()[1] < 16 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_compressed_file_that_was_cut_gives_what_is_whole(tmp_path: Path) -> None:
