@@ -88,18 +88,9 @@ class System:
             assert time.monotonic() < deadline, self.states(run_id)
             time.sleep(1)
 
-    def count(self, task_id: str, state: str) -> int:
-        """Return how many tasks of an id have a state."""
-        statement = "SELECT COUNT(*) FROM task_instance WHERE task_id = ? AND state = ?"
-        ((count,),) = self.airflow.query(statement, task_id, state)
-        return int(count)
-
-    def await_one(self, task_id: str, state: str) -> None:
-        """Wait until one more task of an id has got a state."""
-        before, deadline = self.count(task_id, state), time.monotonic() + _RUN_SECONDS
-        while self.count(task_id, state) <= before:
-            assert time.monotonic() < deadline, f"{task_id} is not {state} in time"
-            time.sleep(1)
+    def await_task(self, task_id: str, state: str) -> None:
+        """Wait until one more task of an id has a state."""
+        self.airflow.await_task(task_id, state, seconds=_RUN_SECONDS)
 
     def states(self, run_id: str) -> Any:
         statement = "SELECT task_id, state FROM task_instance WHERE run_id = ?"
@@ -197,11 +188,11 @@ def triggerer_memory(system: System) -> int:
     """Return how many bytes the triggerer and its process of triggers hold."""
     standalone = psutil.Process(system.server.process.pid)
     total = 0
-    for each in standalone.children(recursive=True):
+    for process in standalone.children(recursive=True):
         # Tasks of other components end meanwhile.
         with suppress(psutil.Error):
-            if "triggerer" in each.cmdline():
-                total += sum(own.memory_info().rss for own in (each, *each.children()))
+            if "triggerer" in process.cmdline():
+                total += sum(own.memory_info().rss for own in (process, *process.children()))
     assert total > 0
     return total
 
@@ -215,19 +206,19 @@ def test_a_database_that_is_written_is_followed_by_runs_every_minute(
     spark_environment: SparkEnvironment,
 ) -> None:
     with writing(database):
-        system.await_one("tables_live", "success")
+        system.await_task("tables_live", "success")
         begun, before = time.monotonic(), triggerer_memory(system)
         frame = open_page(system, browser).frame_locator("iframe")
         database.execute("ALTER TABLE visits TRUNCATE PARTITION p1")
-        system.await_one("tables_live", "failed")
+        system.await_task("tables_live", "failed")
         frame.locator("tbody .state").filter(has_text="stale").wait_for(timeout=60_000)
         # The next run reads it again, whether somebody asks for that or not.
-        system.await_one("tables_live", "success")
+        system.await_task("tables_live", "success")
         while time.monotonic() - begun < _MINUTES * 60:
-            system.await_one("tables_live", "success")
+            system.await_task("tables_live", "success")
     # One of these has seen the last change.
-    system.await_one("changes", "success")
-    system.await_one("tables_live", "success")
+    system.await_task("changes", "success")
+    system.await_task("tables_live", "success")
 
     assert lake.differences(spark_environment, database) == []
     # What is scheduled before the api-server answers fails before it starts.

@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,7 +27,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.timeout(1800)]
 PAGE = Path(__file__).parents[2] / "docs" / "tutorial.md"
 _SECONDS = 600
 _DONE = "pip install", "airflow standalone"
-"""What the blocks have that the fixtures do."""
+"""Commands of the page that the fixtures run."""
 
 
 class Reader:
@@ -87,14 +86,9 @@ class Reader:
             header = [column[0] for column in cursor.description or ()]
             return [header, *([str(cell) for cell in row] for row in cursor.fetchall())]
 
-    def await_end(self, task_id: str, state: str) -> None:
-        """Return once a task has got a state once more."""
-        statement = "SELECT COUNT(*) FROM task_instance WHERE task_id = ? AND state = ?"
-        (before,) = self.airflow.query(statement, task_id, state)
-        deadline = time.monotonic() + _SECONDS
-        while self.airflow.query(statement, task_id, state) == [before]:
-            assert time.monotonic() < deadline, f"{task_id} is not {state} in time"
-            time.sleep(1)
+    def await_task(self, task_id: str, state: str) -> None:
+        """Wait until one more task of an id has a state."""
+        self.airflow.await_task(task_id, state, seconds=_SECONDS)
 
     def tables(self) -> str:
         """Return what the page's command says of the tables."""
@@ -137,7 +131,7 @@ def test_the_tutorial_does_what_it_says(reader: Reader) -> None:
             for statement in re.split(r";\n", text):
                 if statement.strip():
                     reader.database.execute(statement)
-        elif language == "shell" and not any(each in text for each in _DONE):
+        elif language == "shell" and not any(command in text for command in _DONE):
             return reader.run("bash", "-euc", text)
         return text
 
@@ -148,7 +142,7 @@ def test_the_tutorial_does_what_it_says(reader: Reader) -> None:
     folder.mkdir(exist_ok=True)
     (folder / "shop_to_lake.py").write_text(follow("python"))
     follow("shell")
-    reader.await_end("tables_live", "success")
+    reader.await_task("tables_live", "success")
     looked = follow("shell")
     assert f"{reader.database.name}.parcels" in looked
     assert "live" in looked
@@ -156,14 +150,14 @@ def test_the_tutorial_does_what_it_says(reader: Reader) -> None:
     assert reader.shown() == reader.selected()
 
     follow("sql")
-    reader.await_end("tables_live", "success")
+    reader.await_task("tables_live", "success")
     assert len(reader.selected()[0]) == 4
     assert reader.shown() == reader.selected()
 
     follow("sql")
-    reader.await_end("tables_live", "failed")
+    reader.await_task("tables_live", "failed")
     assert "DROP PARTITION" in reader.tables()
-    reader.await_end("tables_live", "success")
+    reader.await_task("tables_live", "success")
     assert "live" in reader.tables()
     assert len(reader.selected()) == 3
     assert reader.shown() == reader.selected()

@@ -33,9 +33,7 @@ def living_rows(lake: Mapping[str, list[Any]], mode: TableMode) -> dict[str, lis
     ends = [lake[mode.names[of]] for of in (DELETED_AT, END) if of in mode.names]
     return {
         name: [
-            value
-            for number, value in enumerate(values)
-            if all(each[number] is None for each in ends)
+            value for number, value in enumerate(values) if all(end[number] is None for end in ends)
         ]
         for name, values in lake.items()
         if name not in mode.names.values()

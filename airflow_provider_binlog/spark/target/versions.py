@@ -24,7 +24,7 @@ _CURRENT, _CLOSED = -1, -2
 
 
 class Dialect(NamedTuple):
-    """What differs between SQLs.
+    """Differences between the SQL of Spark and of PostgreSQL.
 
     Attributes:
         quote: Quotes a name.

@@ -149,6 +149,10 @@ def comparable(value: str, type_: str) -> str:
     return f"{value}::text" if is_text else value
 
 
+DIALECT = Dialect(quote, "(extract(epoch FROM {0}) * 1000000)::bigint", _TIME, comparable)
+"""PostgreSQL's part of `versions_to_write`."""
+
+
 def mark_rest(
     table: str,
     names: Sequence[str],
@@ -165,10 +169,6 @@ def mark_rest(
         f"UPDATE {table} AS t SET {sets} WHERE t.{quote(marks)} IS NULL AND NOT EXISTS "
         f"(SELECT FROM {staged} AS s WHERE {_same(names, key, nulls)})"
     )
-
-
-DIALECT = Dialect(quote, "(extract(epoch FROM {0}) * 1000000)::bigint", _TIME, comparable)
-"""How `versions_to_write` is written here."""
 
 
 def has_null_keys(staged: str, key: Sequence[int]) -> str:

@@ -250,9 +250,9 @@ class TableCommit:
         groups = [[[*change.columns].index(name) for name in group] for group in change.rows.groups]
         before = marks.read_actions(connection, stored.oid)
         if isinstance(change.rows, VersionedRows):
-            self._write_versions(change.rows, by_source, key, groups, nulls=nulls)
+            self._write_versions(change.rows, by_source, names, key, groups, nulls=nulls)
         else:
-            self._write_rows(change.rows, by_source, key, groups, nulls=nulls)
+            self._write_rows(change.rows, by_source, names, key, groups, nulls=nulls)
         after = marks.read_actions(connection, stored.oid)
         if after is None:
             return Commit()
@@ -263,6 +263,7 @@ class TableCommit:
         self,
         changes: KeyedRows[Any],
         by_source: Mapping[str, str],
+        names: list[str],
         key: list[int],
         groups: list[list[int]],
         *,
@@ -270,7 +271,6 @@ class TableCommit:
     ) -> None:
         """Update, insert and delete the rows of keys."""
         table, rows, marked = self.change.table, self.staged.rows, changes.marks is not None
-        names = [by_source[name] for name in self.change.columns]
         if groups:
             self._refuse_orphans(names, key, nulls=nulls)
         if changes.marks is not None and self.staged.rest:
@@ -288,6 +288,7 @@ class TableCommit:
         self,
         changes: VersionedRows[Any],
         by_source: Mapping[str, str],
+        names: list[str],
         key: list[int],
         groups: list[list[int]],
         *,
@@ -295,7 +296,6 @@ class TableCommit:
     ) -> None:
         """Close versions, open others, and change those that stay current."""
         table, rows = self.change.table, self.staged.rows
-        names = [by_source[name] for name in self.change.columns]
         start, end = by_source[changes.start], by_source[changes.end]
         if groups:
             self._refuse_orphans(names, key, nulls=nulls, end=end)
