@@ -82,6 +82,8 @@ class Field:
             as it is.
         hashed: Id of the secret with which its values, and its defaults, are hashed; None where
             they are not.
+        comment: What its definition says in COMMENT; empty where a statement took that away; None
+            where it says nothing, or the definition is not known.
     """
 
     id: int
@@ -98,6 +100,7 @@ class Field:
     primary: bool = field(default=False, metadata=LEFT_OUT)
     origin: Origin | None = field(default=None, metadata=LEFT_OUT)
     hashed: str | None = field(default=None, metadata=LEFT_OUT)
+    comment: str | None = field(default=None, metadata=LEFT_OUT)
 
     @property
     def excluded(self) -> bool:
@@ -125,12 +128,14 @@ class Schema:
         fields: In the table's order.
         key: Field ids of the primary key in key order; empty where the table has none.
         excluded: Fields that are left out of `fields`, in the table's order.
+        comment: The table's COMMENT; None where there is none, or it is not known.
     """
 
     id: int
     fields: tuple[Field, ...]
     key: tuple[int, ...]
     excluded: tuple[ExcludedField, ...] = field(default=(), metadata=LEFT_OUT)
+    comment: str | None = field(default=None, metadata=LEFT_OUT)
 
     @property
     def has_origins(self) -> bool:
@@ -184,8 +189,8 @@ class TableState:
             than what is staged of it.
         schema: Its schema; None where nothing is known of it.
         last_field_id: The highest field id that was ever used; 0 for none.
-        logged: Id of the last schema in which rows were logged, or that a snapshot has; None where
-            there was no row yet.
+        logged: Id of the last schema in which rows were logged, or that a snapshot has, or that
+            differs from such a one in comments alone; None where there was no row yet.
     """
 
     id: TableId

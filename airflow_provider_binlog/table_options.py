@@ -55,6 +55,7 @@ class TableOptions:
         sort_by: Columns and transforms that rows of a new Iceberg table are sorted by, each as SQL
             sorts: `day DESC NULLS LAST`.
         properties: Table properties, which an existing table gets, too.
+        comments: Whether the lake table has the comments of its table and of its columns.
         exclude_columns: Columns that are neither selected nor staged.
         hash_columns: Columns in place of whose values their HMAC-SHA-256 is staged.
     """
@@ -73,6 +74,7 @@ class TableOptions:
     partition_by: tuple[str, ...] | None = None
     sort_by: tuple[str, ...] | None = None
     properties: dict[str, str] | None = None
+    comments: bool | None = None
     exclude_columns: tuple[str, ...] | None = None
     hash_columns: tuple[str, ...] | None = None
 

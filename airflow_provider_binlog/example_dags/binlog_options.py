@@ -17,7 +17,7 @@ binlog_to_lake_dag(
     format="delta",
     lake="s3://lake/as_wanted",
     options={
-        "*": TableOptions(properties={"delta.enableChangeDataFeed": "true"}),
+        "*": TableOptions(properties={"delta.enableChangeDataFeed": "true"}, comments=True),
         "shop.customers": TableOptions(exclude_columns=("password",), hash_columns=("email",)),
         "shop.orders": TableOptions(deletes="soft", metadata=True, cluster_by=("customer_id",)),
         "shop.prices": TableOptions(mode="history"),

@@ -99,7 +99,8 @@ class BinlogMergeOperator(SparkJobOperator):
         removed (``"hard"``, the default), marked (``"soft"``) or left (``"ignore"``);
         ``metadata=True`` for columns that say when, where and how a row last changed; ``prefix``
         of the names of columns that these two add; and the layout of new tables:
-        ``cluster_by``, ``partition_by``, ``sort_by``, ``properties``. ``exclude_columns`` and
+        ``cluster_by``, ``partition_by``, ``sort_by``, ``properties``; ``comments=True`` for the
+        comments of the source's table and columns. ``exclude_columns`` and
         ``hash_columns`` are read by the extract and the snapshot operators; a table of which such a
         column is staged as it is becomes ``stale``. Targets of Delta are names in
         ``spark_catalog``; without one a table is a folder below ``lake``. The default of Iceberg

@@ -212,6 +212,7 @@ def _compile_columns(
             generated=bool(column.logged.generated),
             auto_increment=bool(column.logged.auto_increment),
             primary=bool(column.logged.primary),
+            comment=column.logged.comment,
         )
         for number, column in enumerate(columns, start=1)
     )

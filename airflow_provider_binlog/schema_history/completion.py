@@ -143,6 +143,7 @@ def complete(logged: TableMapColumn, name: str, facts: sql.Facts, flavor: Flavor
     added["generated"] = facts.generated
     added["auto_increment"] = facts.auto_increment
     added["default"] = _default(logged, facts)
+    added["comment"] = facts.comment
     return replace(logged, **added)  # type: ignore[arg-type]
 
 

@@ -94,6 +94,7 @@ def _added(
         charset_assumed=of is not None and _has_charset(of) and charset is None,
         generated=definition.generated,
         auto_increment=definition.auto_increment,
+        comment=definition.comment or None,
     )
 
 
@@ -146,6 +147,7 @@ def _changed(field: Field, change: sql.ChangeColumn, session: Session) -> Field:
         charset_assumed=False,
         generated=definition.generated,
         auto_increment=definition.auto_increment,
+        comment=definition.comment or "",
     )
     if of is not None and _has_charset(of) and of.charset is None:
         # It is the table's default, most often the one from before: rows will show it.
@@ -174,6 +176,12 @@ def sql_type(field: Field) -> SqlType | None:
 
 def _typed(field: Field) -> tuple[str | None, str | None, bool]:
     return field.mysql_type, field.charset, field.charset_assumed
+
+
+def comment_after(before: str | None, alterations: Sequence[sql.Alteration]) -> str | None:
+    """Return the table's comment after a statement: of several the last one counts."""
+    said = sql.of_kind(sql.SetComment, alterations)
+    return said[-1].comment if said else before
 
 
 def key_after(

@@ -30,6 +30,7 @@ from airflow_provider_binlog.schema import (
 from airflow_provider_binlog.schema_history.fields import (
     actions_of,
     changes_form,
+    comment_after,
     fields_after,
     key_after,
     sql_type,
@@ -62,7 +63,7 @@ def confirm(
     is_new = before is None and state.logged is None and not state.last_field_id
     if is_new or (before is not None and (before.fields, before.key) == shown):
         # Most tables are so. Those of the same columns share the fields of their TABLE_MAPs.
-        schema = Schema(1 if before is None else before.id, *shown)
+        schema = Schema(1, *shown) if before is None else replace(before, fields=shown[0])
         last = max(state.last_field_id, len(fields))
         return replace(state, schema=schema, last_field_id=last, logged=schema.id), schema, ()
     matched = _Matched(state, fields)
@@ -73,7 +74,8 @@ def confirm(
     actions = list(matched.actions(flavor))
     if matched.seen and before is not None and before.key != key:
         actions.append(SetKey(state.id, key))
-    schema = Schema(_next_id(state), matched.fields, key)
+    comment = None if before is None else before.comment
+    schema = Schema(_next_id(state), matched.fields, key, comment=comment)
     now = replace(state, schema=schema, last_field_id=matched.last_field_id, logged=schema.id)
     return now, schema, tuple(actions)
 
@@ -105,6 +107,7 @@ class _Matched:
                 generated=logged.generated or known.generated,
                 auto_increment=logged.auto_increment or known.auto_increment,
                 primary=logged.primary or known.primary,
+                comment=known.comment if logged.comment is None else logged.comment,
             )
         self.last_field_id += 1
         unknown = UnknownDefault("no statement in the log adds the column") if self.seen else None
@@ -158,7 +161,8 @@ def create(state: TableState, elements: Sequence[sql.Alteration], session: Sessi
         return state
     fields = fields_after(after, (), elements, session, last_field_id=state.last_field_id)
     fields = tuple(replace(field, initial_default=None) for field in fields)
-    schema = Schema(_next_id(state), fields, key_after(fields, (), elements))
+    key, comment = key_after(fields, (), elements), comment_after(None, elements)
+    schema = Schema(_next_id(state), fields, key, comment=comment)
     return replace(state, schema=schema, last_field_id=state.last_field_id + len(fields))
 
 
@@ -171,7 +175,8 @@ def create_like(state: TableState, other: Schema | None) -> TableState:
         replace(field, id=ids[field.id], arrow_type=None, initial_default=None)
         for field in other.fields
     )
-    schema = Schema(1, fields, tuple(ids[field_id] for field_id in other.key))
+    key = tuple(ids[field_id] for field_id in other.key)
+    schema = Schema(1, fields, key, comment=other.comment)
     return replace(state, schema=schema, last_field_id=len(fields))
 
 
@@ -200,13 +205,27 @@ def follow(
     if rewritten:
         actions = (*actions, RewriteRows(state.id, rewritten[0].reason))
         named = replace(named, created=None)
-    is_same = (fields, key) == (before.fields, before.key)
+    comment = comment_after(before.comment, alterations)
+    is_same = (_uncommented(fields), key) == (_uncommented(before.fields), before.key)
     # Of a key that is not the primary one, rows have to show what it is now.
     if is_same and (after.key is not None or state.schema is None):
-        return (named if actions else state), actions
+        return _with_comments(named if actions else state, fields, comment), actions
     last = max([named.last_field_id, *(field.id for field in fields)])
-    schema = Schema(_next_id(state), fields, key)
+    schema = Schema(_next_id(state), fields, key, comment=comment)
     return replace(named, schema=schema, last_field_id=last), actions
+
+
+def _uncommented(fields: Sequence[Field]) -> list[Field]:
+    return [replace(field, comment=None) for field in fields]
+
+
+def _with_comments(state: TableState, fields: tuple[Field, ...], comment: str | None) -> TableState:
+    """Return a table of the same columns with other comments: what rows have shown still holds."""
+    before = state.schema
+    if before is None or (before.fields, before.comment) == (fields, comment):
+        return state
+    schema = replace(before, id=_next_id(state), fields=fields, comment=comment)
+    return replace(state, schema=schema, logged=schema.id if state.is_confirmed else state.logged)
 
 
 def _rewritten(state: TableState, reason: str) -> tuple[TableState, tuple[Action, ...]]:
@@ -214,7 +233,7 @@ def _rewritten(state: TableState, reason: str) -> tuple[TableState, tuple[Action
     schema = state.schema
     if schema is not None:
         fields = tuple(replace(field, write_default=None) for field in schema.fields)
-        schema = Schema(_next_id(state), fields, schema.key)
+        schema = replace(schema, id=_next_id(state), fields=fields)
     return replace(state, schema=schema, created=None), (RewriteRows(state.id, reason),)
 
 
@@ -244,7 +263,7 @@ def _with_named(state: TableState, alterations: Sequence[sql.Alteration]) -> Tab
         Field(number, name, None, None, nullable=True)
         for number, name in zip(numbers, missing.values(), strict=True)
     )
-    named = Schema(_next_id(state), (*schema.fields, *added), schema.key)
+    named = replace(schema, id=_next_id(state), fields=(*schema.fields, *added))
     return replace(state, schema=named, last_field_id=numbers[-1])
 
 

@@ -119,7 +119,8 @@ def describe_table(
     table_map = describe(name, read.schema, server.flavor, server.version)
     layout = compile_layout(table_map, policies=policies)
     fields = columns.protect(name, layout.fields, known)
-    schema = Schema(_SCHEMA_ID, fields, tuple(fields[index].id for index in layout.key))
+    ids = tuple(fields[index].id for index in layout.key)
+    schema = Schema(_SCHEMA_ID, fields, ids, comment=read.schema.comment)
     check_key(name, schema)
     layout = protect(layout, fields, columns.secret)
     key = () if read.schema.key is None else read.schema.key.columns

@@ -97,6 +97,14 @@ def foreign_rows(options: Sequence[Word]) -> str | None:
     return None
 
 
+def read_comment(options: Sequence[Word]) -> Iterator[sql.SetComment]:
+    """Yield the comment among the options of a table: partitions have theirs in brackets."""
+    reader = Reader(options)
+    while reader.peek() != Word(""):
+        if reader.skip_brackets() is None and keyword(reader.next() or Word("")) == "COMMENT":
+            yield sql.SetComment(sql.table_comment(sql.read_text(reader)))
+
+
 # ------------------------------------------------------------------- columns, keys
 
 _PLAIN_KEYS = frozenset({"INDEX", "KEY", "FULLTEXT", "SPATIAL", "FOREIGN", "CHECK"})
@@ -184,6 +192,8 @@ def _alteration(chunk: Sequence[Word], session: Session) -> Iterator[sql.Alterat
         yield from _set_default(reader)
     elif not _is_option(chunk) or _hides_alteration(chunk):
         yield _opaque(chunk)
+    else:
+        yield from read_comment(chunk)
 
 
 def _is_option(chunk: Sequence[Word]) -> bool:

@@ -250,6 +250,7 @@ class Facts:
         generated: Whether its values are computed from other columns.
         visible: Whether `SELECT *` shows it.
         default: What an insert leaves in it that does not name it.
+        comment: What its definition says in COMMENT.
     """
 
     data_type: str | None = None
@@ -267,6 +268,7 @@ class Facts:
     auto_increment: bool | None = None
     visible: bool | None = None
     default: Default | None = None
+    comment: str | None = None
 
     def joined(self, other: Facts) -> Facts:
         """Return both: where the two differ, this one's."""
@@ -309,11 +311,13 @@ class PartialSchema:
         columns: Without hidden ones.
         key: None where it is not known.
         hidden: How many hidden columns follow in the log: MariaDB's hashes for unique keys.
+        comment: The table's; None where it is not known.
     """
 
     columns: tuple[PartialColumn, ...]
     key: Key | None
     hidden: int = 0
+    comment: str | None = None
 
     @property
     def names(self) -> tuple[str, ...]:

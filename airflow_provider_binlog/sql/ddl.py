@@ -19,6 +19,7 @@ from airflow_provider_binlog.sql.alteration_reader import (
     drop_index,
     foreign_rows,
     read_alterations,
+    read_comment,
     read_elements,
 )
 from airflow_provider_binlog.sql.lexer import (
@@ -158,9 +159,16 @@ def perhaps_of_temporary(ddl: DdlStatement) -> DdlStatement:
     names = dict.fromkeys(
         change.old if isinstance(change, Renamed) else change.table
         for change in ddl.changes
-        if isinstance(change, Altered | Renamed | Truncated)
+        if isinstance(change, Altered | Renamed | Truncated) and not _is_comment(change)
     )
     return replace(ddl, changes=tuple(Altered(name, (unclear,)) for name in names))
+
+
+def _is_comment(change: TableChange) -> bool:
+    """Whether a statement changes nothing but the comment of a table."""
+    return isinstance(change, Altered) and all(
+        isinstance(alteration, definitions.SetComment) for alteration in change.alterations
+    )
 
 
 def _is_about_tables(words: Iterator[str]) -> bool:
@@ -317,7 +325,7 @@ def _created(table: TableName, rest: Sequence[Word], session: Session) -> Create
         takes_rows = foreign_rows(after) is not None
         if "VERSIONING" in texts:
             return Created(table, takes_rows=takes_rows)
-        read = _with_charset(read_elements(elements, session), after)
+        read = (*_with_charset(read_elements(elements, session), after), *read_comment(after))
         return Created(table, elements=read, takes_rows=takes_rows)
     except UnsupportedError:
         return unknown

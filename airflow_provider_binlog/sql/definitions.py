@@ -8,7 +8,8 @@ table_element; mariadb, the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeAlias, TypeVar
 
@@ -46,6 +47,7 @@ class Definition:
         generated: Whether its values are computed from other columns.
         primary: Whether it makes the column the primary key.
         unique: Whether it adds another unique key.
+        comment: Of its COMMENT clause; None without one.
     """
 
     type: SqlType | None = None
@@ -56,6 +58,7 @@ class Definition:
     visible: bool = True
     primary: bool = False
     unique: bool = False
+    comment: str | None = None
 
     @property
     def is_computed(self) -> bool:
@@ -134,8 +137,8 @@ def _attribute(reader: Reader, attributes: _Attributes) -> None:
     elif text == "NOT":
         if reader.take("NULL"):
             attributes["nullable"] = False
-    elif text == "DEFAULT":
-        attributes["default"] = _default(reader)
+    elif text in _WITH_VALUE:
+        attributes[text.lower()] = _WITH_VALUE[text](reader)
     elif text == "SERIAL":  # SERIAL DEFAULT VALUE
         reader.take_all("DEFAULT", "VALUE")
         attributes |= _SERIAL
@@ -165,7 +168,7 @@ _FLAGS: dict[str, tuple[str, bool | str]] = {
 }
 
 
-_WITH_OPERAND = ("COMMENT", "COLUMN_FORMAT", "CONSTRAINT", "SRID", "STORAGE")
+_WITH_OPERAND = ("COLUMN_FORMAT", "CONSTRAINT", "SRID", "STORAGE")
 
 
 # How collations begin that have no character set in their name.
@@ -203,6 +206,15 @@ def _name(reader: Reader) -> str | None:
     return word.text.lower()
 
 
+def read_text(reader: Reader) -> str | None:
+    """Return the text of a COMMENT clause; None where it cannot be decoded."""
+    reader.take("=")
+    word = reader.next()
+    if word is None or word.quote not in ("'", '"') or "\ufffd" in word.text:
+        return None
+    return word.text
+
+
 def _references(reader: Reader) -> None:
     """Move past `table (columns) MATCH FULL ON DELETE SET NULL ON UPDATE SET DEFAULT`."""
     reader.table("")
@@ -228,6 +240,12 @@ def _default(reader: Reader) -> Literal:
             words.append(reader.peek())
             reader.next()
     return read_literal(words)
+
+
+_WITH_VALUE: dict[str, Callable[[Reader], Literal | str | None]] = {
+    "COMMENT": read_text,
+    "DEFAULT": _default,
+}
 
 
 def initial_default(
@@ -364,6 +382,22 @@ class ConvertCharset:
 
 
 @dataclass(frozen=True)
+class SetComment:
+    """The table has this comment; None where it is not staged: see `table_comment`."""
+
+    comment: str | None
+
+
+# The Spider engine of MariaDB connects with what the comment of its table says.
+_PASSWORD = re.compile(r"""\bpassword\s*["']""", re.IGNORECASE)
+
+
+def table_comment(text: str | None) -> str | None:
+    """Return the comment of a table as it is staged; None for one with a password in it."""
+    return None if text is None or _PASSWORD.search(text) else text
+
+
+@dataclass(frozen=True)
 class RewriteRows:
     """Rows may be others, and no row event says which; the reason completes `the statement ...`."""
 
@@ -387,6 +421,7 @@ Alteration: TypeAlias = (
     | DropPrimaryKey
     | ChangeIndexes
     | ConvertCharset
+    | SetComment
     | RewriteRows
     | Opaque
 )

@@ -26,7 +26,13 @@ from airflow_provider_binlog.spark.target.protocol import (
     VersionedRows,
     WholeRows,
 )
-from airflow_provider_binlog.spark.target.state import CHANGES_ONLY, Hold, Mark, hold_property
+from airflow_provider_binlog.spark.target.state import (
+    CHANGES_ONLY,
+    Comments,
+    Hold,
+    Mark,
+    hold_property,
+)
 from tests.support.memory_target import SourceRow
 
 if TYPE_CHECKING:
@@ -540,6 +546,20 @@ class TargetCases:
         lake.commit(lake.change(2, lake.keyed(SourceRow(ONE))))
 
         assert lake.state.hold is None
+
+    def test_comments_are_set_and_others_are_kept(self, lake: TargetLake) -> None:
+        lake.create()
+        lake.target.set_comments(lake.table, Comments("it's", {"id": 'a "number"', "note": "n"}))
+        said = Comments("", {"note": "größer"})
+
+        assert said.without(lake.state.comments) == said
+        lake.target.set_comments(lake.table, said)
+        lake.commit(lake.change(2, lake.keyed(SourceRow(TWO))))
+
+        columns = {"id": 'a "number"', "note": "größer"}
+        assert lake.state.comments == Comments("", columns)
+        cleared = Comments(None, {**columns, "note": ""})
+        assert cleared.without(lake.state.comments) == Comments(None, {"note": ""})
 
     def test_a_write_of_others_is_named_until_all_rows_are_replaced(self, lake: TargetLake) -> None:
         lake.create()

@@ -28,7 +28,13 @@ from airflow_provider_binlog.spark.target.protocol import (
     VersionedRows,
     WholeRows,
 )
-from airflow_provider_binlog.spark.target.state import NOTHING, TABLE_ID, Contents, TargetState
+from airflow_provider_binlog.spark.target.state import (
+    NOTHING,
+    TABLE_ID,
+    Comments,
+    Contents,
+    TargetState,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -68,6 +74,8 @@ class MemoryTable:
     contents: Contents = field(default_factory=lambda: Contents(NOTHING))
     version: int = 0
     last_id: int = 0
+    comment: str = ""
+    comments: dict[str, str] = field(default_factory=dict)
 
     def read(self) -> list[dict[str, Any]]:
         """Return the rows by column name."""
@@ -116,10 +124,25 @@ class MemoryTarget:
             bytes=0,
             is_empty=not stored.rows,
             snapshot=stored.version,
+            comments=Comments(
+                stored.comment,
+                {
+                    name: stored.comments[id_]
+                    for name, id_ in stored.ids.items()
+                    if id_ in stored.comments
+                },
+            ),
         )
 
     def set_properties(self, table: str, properties: Mapping[str, str]) -> None:
         self.tables[table].properties |= properties
+
+    def set_comments(self, table: str, comments: Comments) -> None:
+        stored = self.tables[table]
+        if comments.table is not None:
+            stored.comment = comments.table
+        for name, text in comments.columns.items():
+            stored.comments[stored.ids[name]] = text
 
     def commit(self, change: TableChange[list[SourceRow]]) -> Commit | None:
         if change.before is None:

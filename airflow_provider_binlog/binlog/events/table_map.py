@@ -53,6 +53,7 @@ class TableMapColumn:
         datetime_precision: Digits of a fraction of a second of an old TIME, DATETIME or TIMESTAMP.
         primary: Whether it is in a primary key, and not in a unique key in its place.
         default: What an insert stores in it that does not name it.
+        comment: What its definition says in COMMENT.
     """
 
     type_code: int
@@ -73,6 +74,7 @@ class TableMapColumn:
     auto_increment: bool | None = None
     primary: bool | None = None
     default: Default | None = None
+    comment: str | None = None
 
     def __hash__(self) -> int:
         """Return a hash of what few columns have in common, in a fraction of the time of all."""

@@ -31,6 +31,7 @@ from airflow_provider_binlog.spark.target.state import (
     NOTHING,
     UNSEEN,
     WITHOUT_BEGINNING,
+    Comments,
     Hold,
     Mark,
     TargetState,
@@ -447,15 +448,36 @@ def wait_for_snapshot(table: LakeTable, staged: StagedLog) -> None:
 def follow_options(table: LakeTable, target: Target[Any]) -> None:
     """Set the properties that options say, and note what a merged lake table does not follow.
 
-    What was said once is not said again. A new table was made as the options say.
+    What was said once is not said again. A new table was made as the options say, without comments.
     """
-    if table.state is None or not table.is_merged:
+    if not table.is_merged:
         return
-    layout, note = Layout.of(table.options), Note.of(table.state.properties)
+    said = [_follow_comments(table, target)] if table.options.comments else []
+    if table.state is not None:
+        said += _follow_layout(table, table.state, target)
+    table.layout = "; ".join(filter(None, said))
+
+
+def _follow_comments(table: LakeTable, target: Target[Any]) -> str:
+    """Set the comments of the source's table; return what could not be set."""
+    state = target.read_state(table.target)
+    if state is None or table.segment is None:
+        return ""
+    try:
+        if (missing := table.segment.comments.without(state.comments)) != Comments():
+            target.set_comments(table.target, missing)
+    except Exception as error:  # noqa: BLE001  The rows are there: it is reported.
+        return f"comments could not be set: {explain(error)}"
+    return ""
+
+
+def _follow_layout(table: LakeTable, state: TargetState, target: Target[Any]) -> list[str]:
+    """Set the properties that the options say; return what of them is not followed."""
+    layout, note = Layout.of(table.options), Note.of(state.properties)
     said = [layout.difference(note)]
     chosen = (table.options.properties or {}).items()
     refused = dict(chosen & note.refused.items())
-    if wanted := dict(chosen - table.state.properties.items() - note.refused.items()):
+    if wanted := dict(chosen - state.properties.items() - note.refused.items()):
         try:
             target.set_properties(table.target, wanted)
         except Exception as error:  # noqa: BLE001  The rows are there: it is reported.
@@ -464,7 +486,7 @@ def follow_options(table: LakeTable, target: Target[Any]) -> None:
             said.append(f"properties could not be set ({names}): {explain(error)}")
     if (now := Note(layout.given, refused)) != note:
         target.set_properties(table.target, now.property)
-    table.layout = "; ".join(filter(None, said))
+    return said
 
 
 def check_named(tables: Iterable[LakeTable], staged: StagedLog) -> None:

@@ -168,6 +168,7 @@ class Fold:
             it has. None if the range says nothing of the columns.
         fields: All columns of the table: also those whose types are not known yet.
         key: Names of the key's columns; None if it is not known.
+        comment: The table's comment; None if it is not known.
     """
 
     tables: TableRange
@@ -179,6 +180,7 @@ class Fold:
     wanted: dict[Field, str | None] | None = None
     fields: tuple[Field, ...] = ()
     key: tuple[str, ...] | None = None
+    comment: str | None = None
 
     @classmethod
     def of(cls, tables: TableRange, stop: Stop | None) -> Fold:
@@ -301,7 +303,13 @@ def _with_newest_columns(fold: Fold) -> Fold:
             key = tuple(names[id_] for id_ in ids)
             others = (field for _, other in schemas for field in other.fields)
             fields = {field.id: field for field in (*others, *typed)}
-            return replace(fold, wanted=wanted, fields=tuple(fields.values()), key=key)
+            return replace(
+                fold,
+                wanted=wanted,
+                fields=tuple(fields.values()),
+                key=key,
+                comment=_find_comment(schema, fold.staged),
+            )
     return fold
 
 
@@ -314,7 +322,14 @@ def _with_all_columns(fold: Fold) -> Fold:
             newest, before = columns.setdefault(fold_name(field.name), (field, type_))
             columns[fold_name(field.name)] = newest, common_type(before, type_) or before
     wanted: dict[Field, str | None] = dict(columns.values())
-    return replace(fold, wanted=wanted or None, fields=tuple(wanted), key=())
+    comment = _find_comment(fold.staged[-1].schema, fold.staged) if fold.staged else None
+    return replace(fold, wanted=wanted or None, fields=tuple(wanted), key=(), comment=comment)
+
+
+def _find_comment(newest: Schema, staged: Iterable[StagedPart]) -> str | None:
+    """Return the table's comment: what rows alone show of a table has none, and a snapshot has."""
+    known = [part.schema.comment for part in staged if part.schema.comment is not None]
+    return known[-1] if newest.comment is None and known else newest.comment
 
 
 def _current_schema(fold: Fold) -> tuple[Point, Schema] | None:

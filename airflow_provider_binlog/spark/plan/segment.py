@@ -31,7 +31,7 @@ from airflow_provider_binlog.spark.staged.parts import (
 )
 from airflow_provider_binlog.spark.staged.types import Value, common_type
 from airflow_provider_binlog.spark.target.modes import SEQUENCE, TableMode, refuse_name
-from airflow_provider_binlog.spark.target.state import Mark, TargetState
+from airflow_provider_binlog.spark.target.state import Comments, Mark, TargetState
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,7 @@ class Segment:
         keeps_rows: Whether the lake table has rows that it keeps, also where all are removed.
         base: The moment at which the rows that the lake has were removed, if any were.
         tracked: Of a history the columns whose change is another version.
+        comments: What is known of the comments at the source.
     """
 
     table: str
@@ -75,6 +76,7 @@ class Segment:
     keeps_rows: bool = False
     base: Base | None = None
     tracked: tuple[str, ...] = ()
+    comments: Comments = field(default_factory=Comments)
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -189,6 +191,7 @@ def make_segment(fold: Fold) -> Segment | None:
         keeps_rows=tables.keeps_rows,
         base=tables.base if fold.discards else None,
         tracked=_find_tracked(fold, columns) if tables.mode.is_history else (),
+        comments=_comments(fold, columns),
     )
 
 
@@ -304,6 +307,15 @@ def _source_types(fold: Fold, columns: dict[str, str]) -> dict[str, str]:
     plain = (field for field in fold.wanted or () if field.hashed is None)
     known = ((names.get(fold_name(field.name)), field.mysql_type) for field in plain)
     return {name: type_ for name, type_ in known if name is not None and type_ is not None}
+
+
+def _comments(fold: Fold, columns: dict[str, str]) -> Comments:
+    names = {fold_name(name): name for name in columns}
+    known = ((names.get(fold_name(field.name)), field.comment) for field in fold.wanted or ())
+    return Comments(
+        fold.comment,
+        {name: text for name, text in known if name is not None and text is not None},
+    )
 
 
 def _read(

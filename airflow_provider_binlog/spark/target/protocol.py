@@ -10,7 +10,13 @@ from airflow_provider_binlog.schema import TableId, TableName
 from airflow_provider_binlog.spark.plan.evolution import Evolution
 from airflow_provider_binlog.spark.staged.types import Value
 from airflow_provider_binlog.spark.target.modes import TableMode
-from airflow_provider_binlog.spark.target.state import Contents, ForeignWrite, Mark, TargetState
+from airflow_provider_binlog.spark.target.state import (
+    Comments,
+    Contents,
+    ForeignWrite,
+    Mark,
+    TargetState,
+)
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.spark.target.properties import Owner
@@ -225,6 +231,9 @@ class Target(Protocol[Rows]):
 
     def set_properties(self, table: str, properties: Mapping[str, str]) -> None:
         """Set properties of a lake table."""
+
+    def set_comments(self, table: str, comments: Comments) -> None:
+        """Set the comment of a lake table, if it is given, and those of columns of it."""
 
 
 Staged = TypeVar("Staged")

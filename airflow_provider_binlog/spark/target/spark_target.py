@@ -50,7 +50,7 @@ from airflow_provider_binlog.spark.target.protocol import (
     WholeRows,
     source_column,
 )
-from airflow_provider_binlog.spark.target.state import TABLE_ID, TargetState
+from airflow_provider_binlog.spark.target.state import TABLE_ID, Comments, TargetState
 from airflow_provider_binlog.spark.target.versions import versions_to_write
 
 Change: TypeAlias = TableChange[Any]
@@ -177,6 +177,13 @@ class SparkTarget:
     def set_properties(self, table: str, properties: Mapping[str, str]) -> None:
         """Set properties; see `Target`."""
         self._session.sql(merge_sql.set_properties(table, properties))
+
+    def set_comments(self, table: str, comments: Comments) -> None:
+        """Set comments; see `Target`."""
+        if comments.table is not None:
+            self._session.sql(merge_sql.set_comment(table, comments.table))
+        for name, text in comments.columns.items():
+            self._session.sql(merge_sql.set_column_comment(table, name, text))
 
     def commit(self, change: TableChange[SourceRows]) -> Commit | None:
         """Commit a change; see `Target`."""

@@ -332,6 +332,18 @@ def set_properties(target: str, properties: Mapping[str, str]) -> str:
     return f"ALTER TABLE {target} SET TBLPROPERTIES ({_pairs(properties)})"
 
 
+def set_comment(target: str, text: str) -> str:
+    """Return the statement that gives a table a comment."""
+    return f"COMMENT ON TABLE {target} IS {quote_text(text)}"
+
+
+def set_column_comment(target: str, column: str, text: str) -> str:
+    """Return the ALTER TABLE that gives a column a comment."""
+    return (
+        f"ALTER TABLE {target} ALTER COLUMN {quote_identifier(column)} COMMENT {quote_text(text)}"
+    )
+
+
 def column_list(columns: Mapping[str, str]) -> str:
     """Return names and types as SQL lists them."""
     return ", ".join(f"{quote_identifier(name)} {type_}" for name, type_ in columns.items())

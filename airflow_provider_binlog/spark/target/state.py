@@ -216,6 +216,27 @@ def _no_barrier(_: Evolution) -> None:
 
 
 @dataclass(frozen=True)
+class Comments:
+    """The comment of a table, and those of columns by name; empty texts for none.
+
+    Attributes:
+        table: None where it is not known.
+        columns: Only those that are known.
+    """
+
+    table: str | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+
+    def without(self, held: Comments) -> Comments:
+        """Return those of these that a table which holds others lacks."""
+        missing = {
+            name: text for name, text in self.columns.items() if held.columns.get(name, "") != text
+        }
+        is_held = self.table is None or self.table == (held.table or "")
+        return Comments(None if is_held else self.table, missing)
+
+
+@dataclass(frozen=True)
 class TargetState:
     """A target table at one moment.
 
@@ -232,6 +253,7 @@ class TargetState:
         fence: The number by which the format orders the merges of a source, if it does.
         blanks: Values that clear the properties of another source, before any are read.
         find_barrier: Returns why the table cannot follow a change of its columns; None if it can.
+        comments: Its comment, and those of its columns.
     """
 
     columns: dict[str, str]
@@ -246,6 +268,7 @@ class TargetState:
     fence: int | None = None
     blanks: Mapping[str, str] = field(default_factory=dict)
     find_barrier: Callable[[Evolution], Barrier | None] = field(default=_no_barrier, compare=False)
+    comments: Comments = field(default_factory=Comments)
 
     @property
     def applied(self) -> Mark:

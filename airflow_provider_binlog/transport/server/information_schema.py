@@ -26,6 +26,7 @@ from airflow_provider_binlog.sql import columns as sql_columns
 from airflow_provider_binlog.sql import defaults
 from airflow_provider_binlog.sql.columns import Facts, Key, PartialColumn, PartialSchema, SqlType
 from airflow_provider_binlog.sql.defaults import Literal, LiteralKind, read_literal
+from airflow_provider_binlog.sql.definitions import table_comment
 from airflow_provider_binlog.sql.lexer import STRICT_ALL_TABLES, Session, split_words
 from airflow_provider_binlog.transport.server import driver
 from airflow_provider_binlog.transport.server.driver import Connection, Row, driver_errors, query
@@ -41,9 +42,13 @@ _COLUMNS = """
         DATA_TYPE AS data_type, COLUMN_TYPE AS column_type, IS_NULLABLE AS nullable,
         CHARACTER_SET_NAME AS charset, CHARACTER_OCTET_LENGTH AS octets,
         NUMERIC_PRECISION AS num_precision, NUMERIC_SCALE AS num_scale,
-        DATETIME_PRECISION AS fsp, EXTRA AS extra, COLUMN_DEFAULT AS printed
+        DATETIME_PRECISION AS fsp, EXTRA AS extra, COLUMN_DEFAULT AS printed,
+        COLUMN_COMMENT AS comment
     FROM information_schema.COLUMNS WHERE TABLE_SCHEMA IN %s AND TABLE_NAME IN %s
     ORDER BY ORDINAL_POSITION"""
+_COMMENTS = """
+    SELECT TABLE_SCHEMA AS `database`, TABLE_NAME AS `table`, TABLE_COMMENT AS comment
+    FROM information_schema.TABLES"""
 # As SHOW INDEX names its columns; but the indexes of a table come in no order.
 _UNIQUE_INDEXES = """
     SELECT TABLE_SCHEMA AS `database`, TABLE_NAME AS `table`, INDEX_NAME AS Key_name,
@@ -233,10 +238,14 @@ def _read_tables(
             columns[row["database"], row["table"]].append(_column(row, of))
         for row in query(connection, _UNIQUE_INDEXES, *chosen):
             indexes[row["database"], row["table"]][row["Key_name"]].append(row)
+        comments = {
+            (row["database"], row["table"]): table_comment(row["comment"]) or None
+            for row in query(connection, _COMMENTS + _OF_NAMES, *chosen)
+        }
         # Others may have a name that differs in case alone, or of a table in another database.
         for name in (name for name in some if name in columns):
             key = _read_key(connection, name, indexes[name], of)
-            tables[name] = PartialSchema(tuple(columns[name]), *key)
+            tables[name] = PartialSchema(tuple(columns[name]), *key, comments.get(name))
     return tables
 
 
@@ -324,6 +333,7 @@ def _column(row: Row, of: ServerVersion) -> PartialColumn:
         generated="GENERATED" in hints.replace("DEFAULT_GENERATED", ""),
         auto_increment="AUTO_INCREMENT" in hints,
         visible="INVISIBLE" not in hints,
+        comment=row["comment"] or None,
     )
     default = None if row["printed"] is None else str(row["printed"])
     facts = replace(facts, default=read_default(facts, default, extra, of))

@@ -28,6 +28,7 @@ from airflow_provider_binlog.sql.definitions import (
     Opaque,
     RenameColumn,
     RewriteRows,
+    SetComment,
     SetDefault,
 )
 from airflow_provider_binlog.sql.lexer import NO_BACKSLASH_ESCAPES, Session, split_words
@@ -77,7 +78,7 @@ ROW_LOSSES = [
     ("IMPORT PARTITION p TABLESPACE", "ran IMPORT PARTITION"),
     ("IMPORT TABLESPACE", "ran IMPORT TABLESPACE"),
     ("ENGINE = BLACKHOLE", "gave the table the storage engine BLACKHOLE"),
-    ("COMMENT='x' engine `blackhole`", "gave the table the storage engine BLACKHOLE"),
+    ("ROW_FORMAT='x' engine `blackhole`", "gave the table the storage engine BLACKHOLE"),
     ("UNION = (u, v)", "gave the table the option UNION"),
 ]
 
@@ -161,7 +162,15 @@ CASES: list[tuple[str, list[Alteration]]] = [
     ("CONVERT TO CHARACTER SET latin1 COLLATE latin1_bin", [ConvertCharset("latin1")]),
     ("CONVERT TO CHARSET DEFAULT", [ConvertCharset(None)]),
     ("CONVERT TO CHARACTER SET utf8", [ConvertCharset(None)]),
-    ("ENGINE=InnoDB ROW_FORMAT=DYNAMIC, ADD b int, COMMENT = 'ADD c int'", [added("b")]),
+    (
+        "ENGINE=InnoDB ROW_FORMAT=DYNAMIC, ADD b int, COMMENT = 'ADD c int'",
+        [added("b"), SetComment("ADD c int")],
+    ),
+    ("ENGINE=InnoDB COMMENT 'it''s' CHECKSUM 1", [SetComment("it's")]),
+    ("COMMENT=''", [SetComment("")]),
+    # The Spider engine connects with it.
+    ('COMMENT=\'host "h", user "u", password "p"\'', [SetComment(None)]),
+    ("PARTITION BY HASH (a) (PARTITION p COMMENT 'x')", []),
     ("DEFAULT CHARACTER SET latin1, CHARSET utf8mb4, AUTO_INCREMENT 5", []),
     ("FORCE, ALGORITHM=INPLACE, LOCK=NONE, DISABLE KEYS, WITHOUT VALIDATION", []),
     ("`PAGE_COMPRESSED`='0', ADD b int", [added("b")]),

@@ -24,6 +24,7 @@ from airflow_provider_binlog.sql.definitions import (
     DropColumn,
     DropPrimaryKey,
     RewriteRows,
+    SetComment,
 )
 from airflow_provider_binlog.sql.lexer import Session
 
@@ -141,8 +142,8 @@ def test_what_is_not_understood_is_refused_with_the_statement(sql: str) -> None:
 def test_a_backslash_of_a_session_that_is_not_known_is_refused() -> None:
     sql = r"ALTER TABLE t COMMENT 'a\', DROP b -- '"
 
-    assert read(sql, mode=0) == []
-    assert read(sql, mode=1 << 20) == [ALTERED]
+    assert read(sql, mode=0) == [Altered(T, (SetComment("a', DROP b -- "),))]
+    assert read(sql, mode=1 << 20) == [Altered(T, (SetComment("a\\"), *ALTERED.alterations))]
     with pytest.raises(UnsupportedError, match="cannot be determined"):
         read(sql, mode=None)
 

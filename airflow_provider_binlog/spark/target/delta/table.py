@@ -35,7 +35,7 @@ from airflow_provider_binlog.spark.target.properties import claim_again, count_f
 from airflow_provider_binlog.spark.target.protocol import Commit
 from airflow_provider_binlog.spark.target.spark_target import Change
 from airflow_provider_binlog.spark.target.sql import alter_statements
-from airflow_provider_binlog.spark.target.state import Barrier, TargetState, read_contents
+from airflow_provider_binlog.spark.target.state import Barrier, Comments, TargetState, read_contents
 from airflow_provider_binlog.table_options import TableRules
 
 MAPPING = "delta.columnMapping.mode"
@@ -134,6 +134,10 @@ class DeltaLake:
             snapshot=version,
             unknown=unknown,
             fence=fence,
+            comments=Comments(
+                metadata.get("description", ""),
+                {field.name: text for field in schema if (text := field.metadata.get("comment"))},
+            ),
         )
         if self._upgrade:
             return state

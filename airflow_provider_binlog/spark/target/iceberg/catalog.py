@@ -18,7 +18,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
@@ -43,6 +43,7 @@ from airflow_provider_binlog.spark.target.state import (
     NOTHING,
     TABLE_ID,
     Barrier,
+    Comments,
     Contents,
     ForeignWrite,
     Mark,
@@ -159,6 +160,7 @@ class IcebergLake:
             snapshot=current,
             unknown=unknown,
             find_barrier=partial(find_barrier, columns=columns),
+            comments=Comments(properties.get("comment", ""), table.comments),
         )
 
     def new_column_ids(self, change: Change) -> dict[str, str]:
@@ -365,12 +367,21 @@ class IcebergTable:
         fields = StructType.fromJson(json.loads(util.convert(self.java.schema()).json()))
         return {field.name: field.dataType.simpleString() for field in fields}
 
+    @cached_property
+    def _fields(self) -> list[dict[str, Any]]:
+        parser = java_class(self._session, "org.apache.iceberg.SchemaParser")
+        fields: list[dict[str, Any]] = json.loads(parser.toJson(self.java.schema()))["fields"]
+        return fields
+
     @property
     def column_ids(self) -> dict[str, str]:
         """The field ids of its columns by name."""
-        parser = java_class(self._session, "org.apache.iceberg.SchemaParser")
-        fields = json.loads(parser.toJson(self.java.schema()))["fields"]
-        return {str(field["name"]): str(field["id"]) for field in fields}
+        return {str(field["name"]): str(field["id"]) for field in self._fields}
+
+    @property
+    def comments(self) -> dict[str, str]:
+        """The comments of its columns by name, of those that have any."""
+        return {str(field["name"]): field["doc"] for field in self._fields if "doc" in field}
 
     @property
     def partitioned_by(self) -> set[str]:

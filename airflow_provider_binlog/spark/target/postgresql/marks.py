@@ -16,6 +16,7 @@ from airflow_provider_binlog.spark.target.postgresql.connection import Connectio
 from airflow_provider_binlog.spark.target.postgresql.types import spark_type
 from airflow_provider_binlog.spark.target.state import (
     NOTHING,
+    Comments,
     Contents,
     Mark,
     TargetState,
@@ -76,6 +77,7 @@ class Column:
     name: str
     type: str
     collation: str | None = None
+    comment: str | None = None
 
 
 @dataclass(frozen=True)
@@ -114,6 +116,7 @@ class StoredTable:
     contents: Contents = field(default_factory=lambda: Contents(NOTHING))
     properties: dict[str, str] = field(default_factory=dict)
     notes: dict[str, ColumnNote] = field(default_factory=dict)
+    comment: str | None = None
 
     def note(self, column: Column) -> ColumnNote:
         """Return what is noted of a column; of another one what follows from itself."""
@@ -123,7 +126,12 @@ class StoredTable:
     def bare(self) -> StoredTable:
         """The table without what is noted of it."""
         return StoredTable(
-            self.oid, self.columns, self.has_trigger, self.is_empty, version=self.version
+            self.oid,
+            self.columns,
+            self.has_trigger,
+            self.is_empty,
+            version=self.version,
+            comment=self.comment,
         )
 
     @property
@@ -148,6 +156,10 @@ class StoredTable:
                 "the table was dropped and made again, or restored without its marks: reload it"
                 if self.is_replaced
                 else None
+            ),
+            comments=Comments(
+                self.comment or "",
+                {name: column.comment for name, column in named.items() if column.comment},
             ),
         )
 
@@ -222,6 +234,7 @@ def read_table(
     found = connection.read_json(
         f"""SELECT json_build_object(
             'oid', c.oid::bigint,
+            'comment', obj_description(c.oid, 'pg_class'),
             'marks_oid', '{SCHEMA}.tables'::regclass::oid::bigint,
             'has_trigger', EXISTS (
                 SELECT FROM pg_trigger WHERE tgrelid = c.oid AND tgname = '{_TRIGGER}'),
@@ -230,6 +243,7 @@ def read_table(
                 SELECT coalesce(json_agg(json_build_object(
                     'name', attname,
                     'type', format_type(atttypid, atttypmod),
+                    'comment', col_description(attrelid, attnum),
                     'collation', (
                         SELECT format('%I.%I', nspname, collname)
                         FROM pg_collation JOIN pg_namespace ON pg_namespace.oid = collnamespace
@@ -247,7 +261,9 @@ def read_table(
 
 def _read(found: dict[str, Any], *, is_empty: bool) -> StoredTable:
     columns = tuple(Column(**column) for column in found["columns"])
-    table = StoredTable(found["oid"], columns, found["has_trigger"], is_empty)
+    table = StoredTable(
+        found["oid"], columns, found["has_trigger"], is_empty, comment=found["comment"]
+    )
     noted = found["noted"]
     if noted is None:
         return table

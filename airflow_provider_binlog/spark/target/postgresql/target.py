@@ -65,7 +65,7 @@ from airflow_provider_binlog.spark.target.protocol import (
 )
 from airflow_provider_binlog.spark.target.spark_target import EXPANSION, SourceRows
 from airflow_provider_binlog.spark.target.sql import literal as spark_literal
-from airflow_provider_binlog.spark.target.state import TargetState
+from airflow_provider_binlog.spark.target.state import Comments, TargetState
 from airflow_provider_binlog.table_options import TableRules
 
 _C = 'pg_catalog."C"'
@@ -119,6 +119,17 @@ class PostgresTarget:
         """Set properties; see `Target`."""
         with self._reading() as connection:
             marks.set_properties(connection, *split_name(table), dict(properties))
+
+    def set_comments(self, table: str, comments: Comments) -> None:
+        """Set comments; see `Target`."""
+        with self._reading() as connection:
+            if comments.table is not None:
+                connection.execute(sql.set_comment(table, comments.table))
+            stored = marks.read_table(connection, *split_name(table))
+            named = {} if stored is None else stored.named
+            for name, text in comments.columns.items():
+                if name in named:
+                    connection.execute(sql.set_column_comment(table, named[name].name, text))
 
     def commit(self, change: TableChange[Any]) -> Commit | None:
         """Commit a change; see `Target`.

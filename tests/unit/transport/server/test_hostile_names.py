@@ -65,7 +65,7 @@ _COLUMNS = [
     "charset",
     "octets",
 ]
-_COLUMNS += ["num_precision", "num_scale", "fsp", "extra", "printed"]
+_COLUMNS += ["num_precision", "num_scale", "fsp", "extra", "printed", "comment"]
 _COMMENT = "COMMENT '" + "it''s \\" * 9_000
 _COLUMN = ["varchar", f"varchar(9) {_COMMENT}", "YES", "utf8mb4", "36", None, None, None]
 _INDEX = ["database", "table", "Key_name", "Column_name", "Sub_part", "Index_type"]
@@ -73,8 +73,11 @@ _ANSWERS: dict[str, Answer] = {
     "VERSION()": (["version"], [["9.7.0"]]),
     "BINARY LOG STATUS": (["File", "Position"], [["binlog.000001", "4"]]),
     "LIMIT 0": (["1"], []),
-    ".TABLES": (["database", "name", "kind"], [[each, each, "BASE TABLE"] for each in NAMES]),
-    ".COLUMNS": (_COLUMNS, [[*[each] * 3, *_COLUMN, _COMMENT, _COMMENT] for each in NAMES]),
+    ".TABLES": (
+        ["database", "name", "table", "kind", "comment"],
+        [[*[each] * 3, "BASE TABLE", _COMMENT] for each in NAMES],
+    ),
+    ".COLUMNS": (_COLUMNS, [[*[each] * 3, *_COLUMN, *[_COMMENT] * 3] for each in NAMES]),
     ".STATISTICS": (_INDEX, [[*[each] * 2, "PRIMARY", each, None, "BTREE"] for each in NAMES]),
 }
 
@@ -95,6 +98,7 @@ def test_any_name_is_quoted_in_every_statement() -> None:
     assert found.tables.keys() == {(each, each) for each in NAMES}
     for name in NAMES:
         assert {column.name for column in found.tables[name, name].columns} == {name}
+        assert found.tables[name, name].comment == _COMMENT
         assert f"SELECT SQL_NO_CACHE * FROM {quote_table((name, name))} LIMIT 0" in received
     own = [each for each in received if "TABLE_SCHEMA IN (" in each]
     assert own

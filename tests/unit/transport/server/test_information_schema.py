@@ -35,6 +35,7 @@ def row(data_type: str, column_type: str, **others: object) -> dict[str, object]
         "fsp": None,
         "extra": "",
         "printed": None,
+        "comment": "",
     } | others
 
 
