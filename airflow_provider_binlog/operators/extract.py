@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
@@ -35,6 +35,7 @@ from airflow_provider_binlog.errors import (
     PositionPurgedError,
 )
 from airflow_provider_binlog.hooks.binlog import BinlogHook
+from airflow_provider_binlog.hooks.lineage import StagedLineage
 from airflow_provider_binlog.hooks.metrics import send_staged
 from airflow_provider_binlog.hooks.object_storage import open_store, reach
 from airflow_provider_binlog.hooks.tasks import (
@@ -78,6 +79,7 @@ from airflow_provider_binlog.table_options import TableOptions
 if TYPE_CHECKING:
     from airflow_provider_binlog.capture.extract import Extracted
     from airflow_provider_binlog.capture.log_range import ExtractRequest
+    from airflow_provider_binlog.manifest import Manifest
 
 
 def open_log(source: BinlogSource, *, draws_server_id: bool = False, follows: bool = False) -> Log:
@@ -134,6 +136,12 @@ class RangeOperator(RendersObjects, BaseOperator):
         self.on_table_error = on_table_error
         self.limits = limits
 
+    lineage: StagedLineage | None = None
+
+    def get_openlineage_facets_on_complete(self, _: Any) -> Any:
+        """Return the tables that were read, and what is staged of them, for OpenLineage."""
+        return None if self.lineage is None else self.lineage.describe()
+
     @contextmanager
     def opened(self, source: BinlogSource, *, follows: bool = False) -> Iterator[Log]:
         """Open the source's log, and check its server's settings; see `open_log`."""
@@ -141,7 +149,13 @@ class RangeOperator(RendersObjects, BaseOperator):
         with naming_repairs(source, self.staging_path), closing(opened) as log:
             log.check()
             self.log.info("%s: %s", source.name, log.describe())
+            self.lineage = StagedLineage(source.name, self.staging_path, log.address)
             yield log
+
+    def note_lineage(self, manifests: Iterable[Manifest]) -> None:
+        """Note what was staged, for OpenLineage."""
+        if self.lineage is not None:
+            self.lineage.add(manifests)
 
     def read_settings(self, run: str) -> tuple[BinlogSource, dict[str, Any]]:
         """Return the source, and the arguments of each `ExtractRequest` of the task.
@@ -357,6 +371,7 @@ class BinlogExtractOperator(RangeOperator):
                 checkpoint, extracted = self._reuse(source.name, settings, store, error)
                 request = None
             staged = report_staged(self.log, extracted, checkpoint, source.name, self.staging_path)
+            self.note_lineage(extracted.manifests)
             if request is not None:
                 # After the staging, which a server that is slow to answer must not hold up.
                 warn_of_foreign_keys(self.log, log, request, extracted)

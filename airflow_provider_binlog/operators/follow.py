@@ -95,6 +95,7 @@ class BinlogFollowOperator(RangeOperator):
             staged: dict[str, Any] | None = None
             if first.manifests:
                 staged = report_staged(self.log, first, checkpoint, source.name, self.staging_path)
+                self.note_lineage(first.manifests)
                 warn_of_foreign_keys(self.log, log, request, first)
                 checkpoint = self._advance(source.name, checkpoint, first, run)
                 request = request_next(request, first)
@@ -113,6 +114,7 @@ class BinlogFollowOperator(RangeOperator):
                 )
                 checkpoint = self._advance(source.name, checkpoint, extracted, run)
                 progress.add(counts)
+                self.note_lineage(extracted.manifests)
                 staged = counts if staged is None else join_counts(staged, counts)
         return staged
 

@@ -14,6 +14,7 @@ from airflow.sdk import Context
 from airflow.sdk.definitions.xcom_arg import XComArg
 
 from airflow_provider_binlog.errors import ConfigurationError
+from airflow_provider_binlog.hooks import lineage
 from airflow_provider_binlog.hooks.binlog import read_postgres_settings
 from airflow_provider_binlog.hooks.metrics import send_states
 from airflow_provider_binlog.hooks.object_storage import lake_location, open_store, spark_location
@@ -200,7 +201,9 @@ class BinlogMergeOperator(SparkJobOperator):
                             deploy_mode="cluster",
                         )
                     file = Path(folder) / "connection.json"
-                    read_postgres_settings(self.lake).write(file)
+                    settings = read_postgres_settings(self.lake)
+                    settings.write(file)
+                    self._database = f"{settings.host}:{settings.port}/{settings.database}"
                     more = [*more, "--connection", str(file)]
                 reported = self.submit(context, APPLICATION, arguments, folder, more)
             # In client mode the job's own lines are in the log.
@@ -218,7 +221,18 @@ class BinlogMergeOperator(SparkJobOperator):
         send_states(result["source"], self.format, find_held(result).values())
         pass_to_outlets(self, context, describe_for_asset(result))
         add_to_aliases(self, context, describe_for_aliases(result))
+        self._report = result
         return result
+
+    _report: Mapping[str, Any] | None = None
+    _database: str | None = None
+
+    def get_openlineage_facets_on_complete(self, _: Any) -> Any:
+        """Return what was staged of the merged tables, and their lake tables, for OpenLineage."""
+        if self._report is None:
+            return None
+        _, staging_path = read_location(self.staged)
+        return lineage.describe_merge(self._report, staging_path, self.format, self._database)
 
 
 def merge_arguments(

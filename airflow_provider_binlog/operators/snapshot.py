@@ -17,6 +17,7 @@ from airflow_provider_binlog.errors import (
 )
 from airflow_provider_binlog.executors.job import ChunkWork
 from airflow_provider_binlog.hooks.binlog import BinlogHook
+from airflow_provider_binlog.hooks.lineage import StagedLineage
 from airflow_provider_binlog.hooks.object_storage import open_store
 from airflow_provider_binlog.hooks.tasks import (
     RendersObjects,
@@ -163,6 +164,12 @@ class BinlogSnapshotOperator(SnapshotArguments, EngineOperator):
                 return f"{self.table}, chunks {first + 1} to {stop}"
         return self.table
 
+    lineage: StagedLineage | None = None
+
+    def get_openlineage_facets_on_complete(self, _: Any) -> Any:
+        """Return the table that was read, and what is staged of it, for OpenLineage."""
+        return None if self.lineage is None else self.lineage.describe()
+
     def execute(self, context: Context) -> dict[str, Any]:
         """Take the snapshot; see the class."""
         with fail_unless_retryable():
@@ -196,6 +203,8 @@ class BinlogSnapshotOperator(SnapshotArguments, EngineOperator):
             on_progress=self._log_progress(source.name),
             on_wait=partial(self.log.info, _WAITS, source.name, self.table),
         )
+        self.lineage = StagedLineage(source.name, self.staging_path, settings.address)
+        self.lineage.add_table(taken.name, taken.schema.fields, taken.rows)
         if missing := describe_missing(request.columns.options, {taken.name: taken.schema.whole}):
             self.log.warning("%s: %s", source.name, missing)
         return self._describe(taken, source.name)
@@ -285,6 +294,8 @@ class BinlogSnapshotOperator(SnapshotArguments, EngineOperator):
             plan = files.read_plan(id_, name, self.where or None)
             on_progress = self._log_progress(source.name)
             rows = read_chunks(plan, range(first, stop), reader, on_progress=on_progress)
+            self.lineage = StagedLineage(source.name, self.staging_path, settings.address)
+            self.lineage.add_table(name, plan.schema.fields, rows)
         except (ServerChangedError, TableAlteredError) as error:
             # No retry of this task mends it: all tasks share the plan.
             error.context["repair"] = (

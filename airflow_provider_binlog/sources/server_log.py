@@ -52,9 +52,14 @@ class ServerLog(state.Log):
         """Return a new connection to the server of the previous ones; the caller closes it."""
         return self._connections.open()
 
+    @property
+    def address(self) -> str:
+        """See `Log`."""
+        return self.settings.address
+
     def describe(self) -> str:
         """Return where the server is."""
-        return f"the server at {self.settings.address}"
+        return f"the server at {self.address}"
 
     def flavor(self) -> Flavor:
         """Query the server, once."""

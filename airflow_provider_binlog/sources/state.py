@@ -199,6 +199,11 @@ class Log(BlockStream, Protocol):
         """Reads the server's information_schema; None for files. See `ServerLog`."""
         return None
 
+    @property
+    def address(self) -> str | None:
+        """The server's, `host:port` or a socket's path; None for files."""
+        return None
+
     def describe(self) -> str:
         """Return in a few words what is read."""
 

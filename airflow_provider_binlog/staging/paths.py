@@ -108,10 +108,20 @@ def part_path(database: str, table: str, sequence: int, ordinal: int, range_id: 
     if not 0 <= ordinal < 10**_ORDINAL_DIGITS:
         raise StagingError("not the ordinal of a part", ordinal=ordinal)
     stem = manifest_name(sequence).removesuffix(".json")
+    name = f"{stem}-{ordinal:0{_ORDINAL_DIGITS}}-{range_id}.parquet"
+    return f"{_parts_folder(database, table)}/{name}"
+
+
+def _parts_folder(database: str, table: str) -> str:
     folder = encode_name(database)
     if folder.casefold() in (MANIFESTS, SCHEMAS, SNAPSHOTS, BACKLOGS):
         folder = escape_first(folder)
-    return f"{folder}/{encode_name(table)}/{stem}-{ordinal:0{_ORDINAL_DIGITS}}-{range_id}.parquet"
+    return f"{folder}/{encode_name(table)}"
+
+
+def table_folder(source: str, database: str, table: str) -> str:
+    """Return the folder of the parts that are staged of a table's changes."""
+    return f"{source_folder(source)}/{_parts_folder(database, table)}"
 
 
 def part_sequence(path: str) -> int:

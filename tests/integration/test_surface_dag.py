@@ -12,6 +12,7 @@ import pytest
 
 from airflow_provider_binlog.cli.commands import main
 from tests.support.lake import Lake
+from tests.support.lineage import file_transport, read_ends
 from tests.support.secrets import files_with, watched_processes
 from tests.support.shop_dag import DAG_ID, create_shop_airflow, submit_to
 
@@ -152,6 +153,8 @@ def test_an_old_database_and_another_run_without_changes(
     spark_environment: SparkEnvironment,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    lineage = airflow.home / "lineage.json"
+    airflow.variables["AIRFLOW__OPENLINEAGE__TRANSPORT"] = file_transport(lineage)
     unlogged = (*FIRST_CHANGES, *LARGE_TABLE)
     database.execute("SET SESSION sql_log_bin = 0", *unlogged)
     database.execute(*MORE_CHANGES)
@@ -172,6 +175,9 @@ def test_an_old_database_and_another_run_without_changes(
     names = ("items", "numbers", "orders", "visits")
     assert merged == {f"{database.name}.{each}": "merged" for each in names}
     assert merged.keys() == set(planned)
+    ends = read_ends(lineage)
+    assert ends.keys() == merged.keys()
+    assert ends[f"{database.name}.items"] == {"order", "line", "sku"}
 
     files = lake.staged_files()
     states = airflow.run_dag("binlog_shop")
@@ -182,6 +188,7 @@ def test_an_old_database_and_another_run_without_changes(
     assert lake.staged_files() == files
 
     assert shown == []
+    assert PASSWORD not in lineage.read_text()
     assert_secrets_are_kept(airflow, database, lake, capsys)
 
 

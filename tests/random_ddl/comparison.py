@@ -65,7 +65,8 @@ def find_differing(
             is_empty = not source and not any(lake.values())
             for each in compare(replace(table, key=key), source, lake):
                 # A table without rows has shown no type yet.
-                if not is_empty and not _waits(manifests, table, each):
+                is_kept = state.mode.deletes == "ignore" and not each.column and not each.is_lost
+                if not (is_empty or is_kept or _waits(manifests, table, each)):
                     yield f"{table.name}: {each}"
 
 

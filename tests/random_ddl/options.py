@@ -12,19 +12,27 @@ if TYPE_CHECKING:
     from random import Random
 
 
+# Those of tables that are renamed may be others afterwards.
+_SOME_TABLES = ("*.orders*", "*.from*", "*.a/b*")
+
+
 def draw_options(random: Random) -> TableRules:
-    """Return options of all tables: a renamed one has those that it had."""
-    mode = random.choice(["current", "history", "multiset"])
-    return TableRules(
-        {
-            "*": TableOptions(
-                mode=mode,
-                deletes=None if mode == "history" else random.choice([None, "hard", "soft"]),
-                # A multiset has neither.
-                metadata=None if mode == "multiset" else random.choice([None, True]),
-                prefix=random.choice([None, "cdc_"]),
-            )
-        }
+    """Return options of all tables, or of some of them others."""
+    globs = ("*", *(_SOME_TABLES if random.random() < 0.5 else ()))
+    return TableRules({glob: _draw(random) for glob in globs})
+
+
+def _draw(random: Random) -> TableOptions:
+    mode = random.choice(["current", "current", "history", "multiset"])
+    deletes = random.choice(["hard", "soft", "ignore"])
+    return TableOptions(
+        mode=mode,
+        deletes="hard" if mode == "history" else deletes,
+        # A multiset has none.
+        metadata=mode != "multiset" and random.random() < 0.5,
+        prefix=random.choice([None, "cdc_"]),
+        track_columns=random.choice([None, ("n",)]) if mode == "history" else None,
+        comments=random.random() < 0.5,
     )
 
 

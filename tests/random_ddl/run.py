@@ -33,6 +33,9 @@ DOCUMENTED = {
     "defaults": "what the others took is not known",
     "orphan": "rows that the lake table does not have",
     "case": "two columns differ only in case",
+    "kept rows": "keeps removed rows|values of removed rows",
+    "options": "its options say .*, and the lake table was made with",
+    "tracked": "track_columns names columns that the table does not have",
 }
 """What a merge may refuse, by what docs/limits.md says of it."""
 

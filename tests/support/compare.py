@@ -59,6 +59,11 @@ class Difference:
     source: object
     lake: object
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether the lake lacks a row, or has it less often."""
+        return not self.column and self.lake == _times([])
+
     def __str__(self) -> str:
         key = ", ".join(map(repr, self.key))
         where = f"row ({key})" if self.key else "all rows"

@@ -282,7 +282,8 @@ def _check_names(target: str, columns: Iterable[str]) -> None:
     taken = sorted(name for name in columns if name.lower() in _RESERVED)
     if taken:
         raise MergeError(
-            "Iceberg keeps this name for itself: rename the column at the source, or use Delta",
+            "Iceberg keeps this name for itself: rename the column at the source, choose another "
+            "prefix if an option adds it, or use Delta",
             target=target,
             column=",".join(taken),
         )

@@ -1,0 +1,176 @@
+"""Datasets of tasks for OpenLineage: tables of the source, what is staged of them, lake tables.
+
+Names follow OpenLineage's naming of datasets: `mysql://host:port` and `shop.orders` for a table of
+the source, `s3://bucket` and the key of the folder for its staged parts and for a Delta table in a
+folder, `iceberg://catalog` and `shop.orders` for a table in a catalog.
+
+Nothing of OpenLineage is imported before its provider asks a task for its datasets. That may be in
+a forked process, which cannot reach Airflow: what it needs, the task has noted by then.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from airflow_provider_binlog.hooks.object_storage import spark_location
+from airflow_provider_binlog.schema import Field, TableName
+from airflow_provider_binlog.staging.paths import table_folder
+
+if TYPE_CHECKING:
+    from airflow.providers.openlineage.extractors import OperatorLineage
+
+    from airflow_provider_binlog.manifest import Manifest
+
+_HASH = {
+    "type": "DIRECT",
+    "subtype": "TRANSFORMATION",
+    "description": "HMAC-SHA-256",
+    "masking": True,
+}
+_SAME = {"type": "DIRECT", "subtype": "IDENTITY"}
+
+
+@dataclass(frozen=True)
+class StagedTable:
+    """What a task staged of a table: its newest columns, and how many rows."""
+
+    fields: tuple[Field, ...] = ()
+    rows: int = 0
+
+
+@dataclass
+class StagedLineage:
+    """What a task read from a source, and where it staged that.
+
+    Attributes:
+        address: `host:port` of the server; None for binlog files, which have no tables to name.
+    """
+
+    source: str
+    staging_path: str
+    address: str | None
+    tables: dict[TableName, StagedTable] = field(default_factory=dict)
+
+    def add(self, manifests: Iterable[Manifest]) -> None:
+        """Count what manifests hold."""
+        for manifest in manifests:
+            for table in manifest.tables:
+                if table.parts:
+                    fields = table.schema(table.parts[-1].schema).fields
+                    self.add_table(table.name, fields, table.rows)
+
+    def add_table(self, name: TableName, fields: tuple[Field, ...], rows: int) -> None:
+        """Count what is staged of a table."""
+        before = self.tables.get(name, StagedTable())
+        self.tables[name] = StagedTable(fields, before.rows + rows)
+
+    def describe(self) -> OperatorLineage[Any, Any]:
+        """Return the tables of the source as inputs, and what is staged of them as outputs."""
+        from airflow.providers.openlineage.extractors import OperatorLineage
+        from openlineage.client.event_v2 import InputDataset, OutputDataset
+        from openlineage.client.facet_v2 import output_statistics_output_dataset
+
+        inputs, outputs = [], []
+        for name, table in self.tables.items():
+            facets: dict[str, Any] = {"schema": _describe_columns(table.fields)}
+            if self.address is not None:
+                read = f"mysql://{self.address}", ".".join(name)
+                inputs.append(InputDataset(*read, facets=dict(facets)))
+                facets["columnLineage"] = _describe_origins(table.fields, *read)
+            counts = output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet(
+                rowCount=table.rows
+            )
+            outputs.append(
+                OutputDataset(
+                    *staged_dataset(self.staging_path, self.source, name),
+                    facets=facets,
+                    outputFacets={"outputStatistics": counts},
+                )
+            )
+        return OperatorLineage(inputs=inputs, outputs=outputs)
+
+
+def describe_merge(
+    report: Mapping[str, Any], staging_path: str, lake: str, database: str | None = None
+) -> OperatorLineage[Any, Any]:
+    """Return what was staged of the merged tables as inputs, and their lake tables as outputs.
+
+    Args:
+        report: That of the merge.
+        staging_path: That of its source.
+        lake: The format of the lake.
+        database: For PostgreSQL `host:port/database`.
+    """
+    from airflow.providers.openlineage.extractors import OperatorLineage
+    from openlineage.client.event_v2 import InputDataset, OutputDataset
+    from openlineage.client.facet_v2 import output_statistics_output_dataset
+
+    inputs, outputs = [], []
+    for table in report["tables"]:
+        if table["status"] != "merged":
+            continue
+        schema, _, name = table["table"].partition(".")
+        inputs.append(InputDataset(*staged_dataset(staging_path, report["source"], (schema, name))))
+        counts = output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet(
+            rowCount=sum(count or 0 for count in table["rows"].values())
+        )
+        outputs.append(
+            OutputDataset(
+                *lake_dataset(table["target"], lake, database),
+                outputFacets={"outputStatistics": counts},
+            )
+        )
+    return OperatorLineage(inputs=inputs, outputs=outputs)
+
+
+def staged_dataset(staging_path: str, source: str, name: TableName) -> tuple[str, str]:
+    """Return namespace and name of what is staged of a table."""
+    root = spark_location(staging_path).rstrip("/")
+    return _split_location(f"{root}/{table_folder(source, *name)}")
+
+
+def lake_dataset(target: str, lake: str, database: str | None = None) -> tuple[str, str]:
+    """Return namespace and name of a lake table that SQL names so; see `describe_merge`."""
+    folder = re.fullmatch(r"delta\.`(.*)`", target)
+    if folder is not None:
+        return _split_location(folder[1])
+    name = target.replace("`", "")
+    if lake == "postgresql":
+        address, _, own = (database or "").partition("/")
+        return f"postgres://{address}", f"{own}.{name}"
+    catalog, _, rest = name.partition(".")
+    return (f"{lake}://{catalog}", rest) if lake == "iceberg" else ("delta://spark_catalog", name)
+
+
+def _split_location(location: str) -> tuple[str, str]:
+    parts = urlsplit(re.sub("^s3a:", "s3:", location))
+    if parts.scheme in ("", "file"):
+        return "file", parts.path
+    return f"{parts.scheme}://{parts.netloc}", parts.path.strip("/")
+
+
+def _describe_columns(fields: Iterable[Field]) -> Any:
+    from openlineage.client.facet_v2 import schema_dataset
+
+    return schema_dataset.SchemaDatasetFacet(
+        fields=[
+            schema_dataset.SchemaDatasetFacetFields(
+                name=own.name, type=own.mysql_type, description=own.comment or None
+            )
+            for own in fields
+        ]
+    )
+
+
+def _describe_origins(fields: Iterable[Field], namespace: str, name: str) -> Any:
+    from openlineage.client.facet_v2 import column_lineage_dataset as origins
+
+    def describe(own: Field) -> Any:
+        how = origins.Transformation(**(_SAME if own.hashed is None else _HASH))
+        return origins.Fields([origins.InputField(namespace, name, own.name, [how])])
+
+    return origins.ColumnLineageDatasetFacet(fields={own.name: describe(own) for own in fields})
