@@ -12,6 +12,7 @@ from airflow_provider_binlog.changes import DECIMAL_DIGITS_MAX
 from airflow_provider_binlog.names import fold_name
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.schema import (
+    NULL,
     Action,
     AddField,
     AlterField,
@@ -67,6 +68,8 @@ def fields_after(
             field = _altered(known, column.name, alterations, session)
         if fold_name(column.name) in keyed:
             field = replace(field, nullable=False)
+            # It takes no NULL any more, and what it takes instead depends on the statement.
+            field = replace(field, write_default=None) if field.write_default == NULL else field
         fields.append(field)
     return tuple(fields)
 

@@ -44,3 +44,6 @@ def test_edge_values_of_every_type(
             session.execute(f"INSERT INTO edges VALUES ({row}, {', '.join(values)})")
 
     pipeline.run()
+    # The table of the new name gets its rows in the database, and their types with them.
+    database.execute("RENAME TABLE edges TO renamed", "INSERT INTO renamed (id) VALUES (-1)")
+    pipeline.run()

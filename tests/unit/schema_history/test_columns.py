@@ -167,6 +167,16 @@ def test_a_key_is_set_by_statements_and_by_what_rows_show() -> None:
     assert log.rows(T, "id int", "a int", "b int", key=3) == [SetKey(table, (3,))]
 
 
+def test_a_column_that_becomes_a_key_takes_no_null_in_inserts_that_leave_it_out() -> None:
+    log = Log()
+    log.run("CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT DEFAULT 7)")
+    assert [field.write_default for field in log.fields()[1:]] == [NULL, Default("7")]
+
+    log.run("ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (a, b)")
+
+    assert [field.write_default for field in log.fields()[1:]] == [None, Default("7")]
+
+
 def test_what_rows_alone_show_is_an_action() -> None:
     log = a_table()
     table = log.state(T).id

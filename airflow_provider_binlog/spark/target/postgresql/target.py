@@ -145,9 +145,11 @@ class PostgresTarget:
 
     def stage(self, change: TableChange[Any]) -> StagedChange:
         """Copy the rows of a change; see `TransactionalTarget`."""
+        rows = change.rows.rows
+        # A copy has the types of the table that it is of.
+        like = rows.table if isinstance(rows, TableCopy) else change.table
         with self._reading() as connection:
-            stored = marks.read_table(connection, *split_name(change.table))
-        plans, rows = _plan_columns(change, stored), change.rows.rows
+            plans = _plan_columns(change, marks.read_table(connection, *split_name(like)))
         if isinstance(rows, TableCopy):
             return StagedChange(change, rows.table, plans, {}, {})
         with self._connections.take() as connection:
