@@ -78,7 +78,8 @@ soak: $(STAMP) ## Run for a long time under load.
 	@$(BIN)/python -m tests.oracle --changes 1000000
 	@$(BIN)/python -m tests.random_ddl --changes 1000000 --bulk 2000
 	@$(BIN)/python -m tests.random_ddl --changes 1000000 --bulk 2000 --snapshots
-	@$(BIN)/python -m tests.random_ddl --options --formats delta iceberg postgresql --changes 100000
+	@$(BIN)/python -m tests.random_ddl --options --disturb --formats delta iceberg postgresql --changes 100000
+	@$(BIN)/python -m tests.random_ddl --options --disturb --snapshots --formats delta iceberg postgresql --changes 100000
 	@$(BIN)/python -m tests.random_ddl --between-tasks --servers mysql97 mariadb118 --minutes $(or $(MINUTES),60)
 
 faults: $(STAMP) ## Kill, cut, delay and conflict at every step, on every server, store and lake.

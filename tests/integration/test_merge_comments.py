@@ -63,7 +63,7 @@ def test_comments_are_those_of_the_server(pipeline: Pipeline) -> None:
             cursor.execute(statement)
     flush_log(database.server)
     database.execute(
-        "CREATE TABLE t (id INT PRIMARY KEY COMMENT 'number', a INT, b INT COMMENT 'gone')"
+        "CREATE TABLE t (id INT PRIMARY KEY COMMENT 'number', a INT, b INT COMMENT 'unset')"
         " COMMENT='in the log'",
         "INSERT INTO t VALUES (1, 1, 1)",
         "CREATE TABLE nokey (a INT COMMENT 'a', b INT) COMMENT='changes'",

@@ -56,11 +56,14 @@ def main() -> int:
         "--between-tasks", action="store_true", help="of the one-call DAG, instead of ranges"
     )
     parser.add_argument("--options", action="store_true", help="random ones of the tables")
+    parser.add_argument(
+        "--disturb", action="store_true", help="kill merges, and run two at the same time"
+    )
     parser.add_argument("--keep-going", action="store_true", help="after a failure as well")
     chosen = parser.parse_args()
-    is_loading, formats = chosen.snapshots or chosen.between_tasks, {*chosen.formats}
-    if is_loading and (chosen.options or "postgresql" in formats):
-        parser.error("--options and PostgreSQL are of runs in ranges")
+    formats = {*chosen.formats}
+    if chosen.between_tasks and (chosen.options or chosen.disturb or "postgresql" in formats):
+        parser.error("--options, --disturb and PostgreSQL are of runs in ranges")
     if "memory" in formats and not chosen.between_tasks:
         parser.error("the lake in memory is of --between-tasks")
     # They log each connection between the two processes.
@@ -99,6 +102,7 @@ def _run_all(chosen: argparse.Namespace, servers: list[Server], lake: PostgresSe
         name += f" --formats {format_} --ranges {chosen.ranges} --tables {chosen.tables}"
         name += f" --bulk {chosen.bulk} --metadata {chosen.metadata}"
         name += " --options" if chosen.options else ""
+        name += " --disturb" if chosen.disturb else ""
         name += " --snapshots" if chosen.snapshots else ""
         name += " --between-tasks" if chosen.between_tasks else ""
         database, below = Database(server, f"random_{seed}"), mkdtemp(dir=folder)
@@ -117,8 +121,11 @@ def _run_all(chosen: argparse.Namespace, servers: list[Server], lake: PostgresSe
                         else database_workplace(spark, lake, below)
                     )
                     pipeline = Pipeline(database, workplace)
-                    ranged = partial(run, options=chosen.options)
-                    begin = run_loading if chosen.snapshots else ranged
+                    begin = partial(
+                        run_loading if chosen.snapshots else run,
+                        options=chosen.options,
+                        disturbed=chosen.disturb,
+                    )
                     outcome = begin(pipeline, str(seed), bulk=chosen.bulk, **sizes)
             except Exception:  # noqa: BLE001 - printed, and the exit code says it
                 failed += 1

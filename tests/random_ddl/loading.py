@@ -29,6 +29,8 @@ from airflow_provider_binlog.staging.manifest_log import SchemaFiles
 from airflow_provider_binlog.staging.paths import Snapshots, StoredFiles
 from tests.fixtures.mysql import flush_log
 from tests.random_ddl.comparison import find_differences
+from tests.random_ddl.disturbances import disturb
+from tests.random_ddl.options import draw_options
 from tests.random_ddl.run import Outcome, WrongError, noted
 from tests.random_ddl.writer import Writer
 from tests.support.dying_store import KilledError
@@ -39,7 +41,11 @@ if TYPE_CHECKING:
 
     from tests.support.pipeline import Pipeline
 
-LASTING = "values in the key column|differ only in case|primary key was dropped|table has no key"
+LASTING = (
+    "values in the key column|differ only in case|primary key was dropped|table has no key"
+    # Of rows that the lake table keeps, and of columns that the options name.
+    "|that back; or drop the lake table|keeps removed rows|values of removed rows|track_columns"
+)
 """What a merge refuses however often the table is loaded."""
 
 _QUIET_ROUNDS_MAX = 4
@@ -71,7 +77,7 @@ class Loader:
         """Return which of the server's tables are to be read."""
         workplace, database = self._pipeline.workplace, self._pipeline.database
         files = StoredFiles(workplace.store, workplace.source)
-        options = workplace.options()
+        options = workplace.options(table_options=self._pipeline.table_options)
         folder = progress_folder(options.format, options.lake, options.table_options)
         needed, _ = find_needed(
             [(database.name, name) for name in tables],
@@ -124,9 +130,16 @@ def _die() -> None:
 
 
 def run_loading(
-    pipeline: Pipeline, seed: str, *, ranges: int, tables: int, bulk: int = 0
+    pipeline: Pipeline,
+    seed: str,
+    *,
+    ranges: int,
+    tables: int,
+    bulk: int = 0,
+    options: bool = False,
+    disturbed: bool = False,
 ) -> Outcome:
-    """Write, take snapshots, capture, merge and compare; `bulk` is that of `Writer`.
+    """Write, take snapshots, capture, merge and compare; the arguments are those of `run`.
 
     Raises:
         WrongError: A table differs, or is refused for a reason that is not documented.
@@ -134,6 +147,8 @@ def run_loading(
     random, outcome = Random(seed), Outcome()
     database = pipeline.database
     pipeline.on_table_error = OnTableError.QUARANTINE
+    if options:
+        pipeline.table_options = draw_options(Random(f"options {seed}"))
     loader = Loader(pipeline, Random(f"{seed} snapshots"), bulk=bulk)
     with (
         closing(Writer(database, random, tables=tables, bulk=bulk, logged=False)) as writer,
@@ -148,6 +163,9 @@ def run_loading(
         for _ in range(ranges):
             writer.log.append(f"-- range {pipeline.next_sequence}")
             _write_and_load(writer, loader, random)
+            pipeline.capture()
+            if disturbed:
+                disturb(Random(f"disturbance {seed} {pipeline.next_sequence}"), pipeline)
             _check(pipeline, writer, loader, outcome)
         _settle(pipeline, writer, loader, outcome)
         outcome.statements = len(writer.log)
@@ -195,6 +213,7 @@ def _settle(pipeline: Pipeline, writer: Writer, loader: Loader, outcome: Outcome
         for table in sorted(loader.needed(writer.tables())):
             loader.load(table)
         writer.write_quiet(_QUIET)
+        pipeline.capture()
         held = _check(pipeline, writer, loader, outcome)
         if not held:
             return
@@ -204,9 +223,10 @@ def _settle(pipeline: Pipeline, writer: Writer, loader: Loader, outcome: Outcome
 
 
 def _check(pipeline: Pipeline, writer: Writer, loader: Loader, outcome: Outcome) -> dict[str, str]:
-    """Capture, merge and compare; return the tables that are not merged, and why."""
-    pipeline.capture()
-    report = pipeline.workplace.try_merge(initial_load="snapshot")
+    """Merge and compare; return the tables that are not merged, and why."""
+    report = pipeline.workplace.try_merge(
+        initial_load="snapshot", table_options=pipeline.table_options
+    )
     held = dict[str, str]()
     for each in report.tables:
         table = each.table.partition(".")[2]

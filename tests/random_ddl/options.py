@@ -27,8 +27,8 @@ def _draw(random: Random) -> TableOptions:
     deletes = random.choice(["hard", "soft", "ignore"])
     return TableOptions(
         mode=mode,
-        deletes="hard" if mode == "history" else deletes,
-        # A multiset has none.
+        # A multiset has neither others nor metadata.
+        deletes=deletes if mode == "current" else "hard",
         metadata=mode != "multiset" and random.random() < 0.5,
         prefix=random.choice([None, "cdc_"]),
         track_columns=random.choice([None, ("n",)]) if mode == "history" else None,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.changes import OnTableError
 from tests.random_ddl.comparison import find_differences
+from tests.random_ddl.disturbances import disturb
 from tests.random_ddl.options import draw_options
 from tests.random_ddl.writer import Writer
 
@@ -86,10 +87,12 @@ def run(
     tables: int,
     bulk: int = 0,
     options: bool = False,
+    disturbed: bool = False,
 ) -> Outcome:
     """Write, capture, merge and compare; `bulk` is that of `Writer`.
 
-    With `options` the lake tables have random ones.
+    With `options` the lake tables have random ones; if `disturbed`, merges are killed, and run at
+    the same time.
 
     Raises:
         WrongError: A table differs, or is refused for a reason that is not documented.
@@ -105,6 +108,9 @@ def run(
         for _ in range(ranges):
             writer.log.append(f"-- range {pipeline.next_sequence}")
             writer.work(random.randint(5, 40))
+            pipeline.capture()
+            if disturbed:
+                disturb(Random(f"disturbance {seed} {pipeline.next_sequence}"), pipeline)
             _check(pipeline, writer, outcome)
         outcome.statements = len(writer.log)
     entries = (entry for manifest in pipeline.manifests for entry in manifest.tables)
@@ -113,7 +119,6 @@ def run(
 
 
 def _check(pipeline: Pipeline, writer: Writer, outcome: Outcome) -> None:
-    pipeline.capture()
     errors = pipeline.merge()
     for table, error in errors.items():
         outcome.refused[_reason(table, error)] += 1

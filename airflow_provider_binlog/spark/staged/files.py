@@ -45,11 +45,13 @@ class HadoopFileSystem:
     def __init__(self, session: SparkSession) -> None:
         context: Any = session.sparkContext
         self._gateway: Any = context._gateway
-        self._jvm: Any = context._jvm
         self._conf: Any = context._jsc.hadoopConfiguration()
-        # Each dot of a name is a call to the JVM, and each file of a long backlog takes some.
-        self._path: Any = self._jvm.org.apache.hadoop.fs.Path
-        self._streams: Any = self._jvm.org.apache.commons.io.IOUtils
+        # At each dot of a name the JVM looks through all jars for a class that may be called so.
+        apache: Any = context._jvm.org.apache
+        self._path: Any = apache.hadoop.fs.Path
+        self._file_util: Any = apache.hadoop.fs.FileUtil
+        self._streams: Any = apache.commons.io.IOUtils
+        self._arrays: Any = apache.commons.lang3.ArrayUtils
         self._raw: dict[str, Any] = {}
 
     def locate(self, path: str) -> str:
@@ -92,8 +94,8 @@ class HadoopFileSystem:
 
     def _names(self, folder: Any, statuses: Any) -> list[str]:
         """Return the names of what is in a folder, from one text: a call for each takes longer."""
-        paths = self._jvm.org.apache.hadoop.fs.FileUtil.stat2Paths(statuses)
-        text = str(self._jvm.org.apache.commons.lang3.ArrayUtils.toString(paths))[1:-1]
+        paths = self._file_util.stat2Paths(statuses)
+        text = str(self._arrays.toString(paths))[1:-1]
         before = f"{folder.toString()}/"
         names = text.removeprefix(before).split(f",{before}")
         if text.startswith(before) and len(names) == len(statuses):

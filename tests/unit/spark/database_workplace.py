@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from airflow_provider_binlog.spark.job.options import MergeOptions
 from airflow_provider_binlog.spark.names import postgresql_name
@@ -38,9 +39,9 @@ class DatabaseWorkplace(Workplace):
         self.other = administer(self.spark, self.server)
 
     def options(self, **options: Any) -> MergeOptions:
-        file = Path(self.root.removeprefix("file://")) / "connection.json"
-        if not file.exists():
-            settings_of(self.server).write(file)
+        # A merge takes its own away, unless it is killed before.
+        file = Path(self.root.removeprefix("file://")) / f"connection-{uuid4().hex}.json"
+        settings_of(self.server).write(file)
         lake: dict[str, Any] = {"lake": "warehouse", "connection": str(file)}
         return super().options(**(lake | options))
 
