@@ -331,3 +331,28 @@ def test_a_merge_that_is_killed_one_write_later_each_time(
     assert not report.failed
     assert more > 3
     assert found_rows(workplace, table) == expected_rows(table, HISTORY)
+
+
+@in_any_format
+@pytest.mark.slow  # the rule is tested in test_table_merge.py
+@pytest.mark.parametrize("mode", ["history", "current"])
+def test_a_table_that_is_renamed_into_other_options_takes_no_rows_of_another_mode_along(
+    workplace: Workplace, mode: str
+) -> None:
+    table = make_table(workplace)
+    other = "history" if mode == "current" else "current"
+    chosen = {"*.v": TableOptions(mode=mode), "*.renamed": TableOptions(mode=other)}
+    begin(table.source, 1)
+    table.update(2, note="changed")
+    table.source.commit()
+    workplace.merge(table_options=TableRules(chosen))
+
+    table.source.rename((table, "renamed"))
+    for id_ in (2, 3):
+        begin(table.source, 1)
+        table.update(id_, note="as it is now")
+        table.source.commit()
+        workplace.merge(table_options=TableRules(chosen))
+
+        rows = workplace.found(table) if mode == "history" else current(workplace, table)
+        assert sorted_rows(rows) == sorted_rows(table.values)

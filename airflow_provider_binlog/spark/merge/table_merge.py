@@ -18,7 +18,13 @@ from airflow_provider_binlog.spark.plan.lifecycle import identify
 from airflow_provider_binlog.spark.plan.segment import Segment
 from airflow_provider_binlog.spark.plan.table_log import Stop, TableLog
 from airflow_provider_binlog.spark.staged.types import Value
-from airflow_provider_binlog.spark.target.modes import DELETED_AT, END, START, TableMode
+from airflow_provider_binlog.spark.target.modes import (
+    DELETED_AT,
+    END,
+    START,
+    TableMode,
+    choose_mode,
+)
 from airflow_provider_binlog.spark.target.properties import Owner
 from airflow_provider_binlog.spark.target.protocol import (
     AppendedRows,
@@ -33,6 +39,7 @@ from airflow_provider_binlog.spark.target.protocol import (
     WholeRows,
 )
 from airflow_provider_binlog.spark.target.state import CHANGES_ONLY, NOTHING, Mark, TargetState
+from airflow_provider_binlog.table_options import TableOptions
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.spark.collapse.source_rows import RowMaker
@@ -212,7 +219,7 @@ def take_rows_along(run: MergeRun, table: LakeTable) -> dict[TableName, Exceptio
         if not names:
             return {}
         table.first_needed = log.first
-        old = find_old_table(run.lake.target, table.name, table.state, log)
+        old = find_old_table(run.lake.target, table.name, table.state, log, table.options)
         if old is not None and run.staged.first_needed(old[0], old[1].applied) == log.first:
             owner = Owner(run.options.source, log.manifests[-1].identity, table.name)
             from_ = run.lake.target.locate(old[0])
@@ -240,11 +247,18 @@ def find_old_names(name: TableName, state: TargetState | None, log: TableLog) ->
 
 
 def find_old_table(
-    target: Target[Rows], name: TableName, state: TargetState | None, log: TableLog
+    target: Target[Rows],
+    name: TableName,
+    state: TargetState | None,
+    log: TableLog,
+    options: TableOptions,
 ) -> tuple[TableName, TargetState] | None:
     """Return the old name whose lake table has the rows of a name's table; None if none has.
 
-    The given state is that of the name's own lake table, without rows.
+    State and options are those of the name itself, whose lake table has no rows yet.
+
+    Raises:
+        ConfigurationError: The options choose no mode for such a table.
     """
     for name_before in find_old_names(name, state, log):
         old = identify(target.read_state(target.locate(name_before)), name_before, log)
@@ -254,6 +268,7 @@ def find_old_table(
             continue
         if (
             not old.mode.is_changelog
+            and old.mode.has_rows_of(choose_mode(options, keyed=old.mode.has_key))
             and old.table == log.find_id(name)
             and (not state or state.columns == old.columns)
         ):

@@ -31,6 +31,7 @@ from airflow_provider_binlog.spark.target.state import (
     Mark,
     TargetState,
 )
+from airflow_provider_binlog.table_options import TableOptions
 from tests.support.memory_target import MemoryTarget, SourceRow
 from tests.unit.spark.history import IDENTITY
 from tests.unit.spark.memory_files import Files
@@ -87,9 +88,9 @@ def test_a_missing_manifest_is_refused_for_each_table_that_needs_it() -> None:
     assert log.since(2).last == 2
 
 
-def find(state: TargetState) -> tuple[TableName, TargetState] | None:
+def find(state: TargetState, **options: Any) -> tuple[TableName, TargetState] | None:
     tables: Any = SimpleNamespace(locate=".".join, read_state={"shop.orders": state}.get)
-    return find_old_table(tables, NEW, None, TableLog([RENAMED]))
+    return find_old_table(tables, NEW, None, TableLog([RENAMED]), TableOptions(**options))
 
 
 def test_a_table_that_was_loaded_and_never_logged_takes_its_rows_along() -> None:
@@ -99,6 +100,14 @@ def test_a_table_that_was_loaded_and_never_logged_takes_its_rows_along() -> None
     assert found is not None
     assert found[1].table == ORDERS
     assert find(replace(lake(ID_N), contents=Contents(Mark(3), "another"))) is None
+
+
+def test_a_table_whose_new_name_has_another_mode_is_not_copied() -> None:
+    whole = lake(ID_N)
+
+    assert find(whole, deletes="hard") is not None
+    assert find(whole, mode="history") is None
+    assert find(whole, deletes="soft") is None
 
 
 def test_a_table_that_lost_a_column_is_not_copied() -> None:
