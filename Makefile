@@ -91,7 +91,7 @@ fuzz: $(STAMP) ## Feed the decoders damaged input for a long time.
 
 venv: $(STAMP) ## Build .venv, which every other target does by itself.
 
-$(STAMP): pyproject.toml tests/constraints.txt
+$(STAMP): pyproject.toml tests/constraints.txt tests/hashes.txt
 	@$(NEED_PYTHON)
 	@$(PYTHON) -m tests.services venv
 	@touch $@

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 
 from airflow_provider_binlog.spark.target.state import Mark
@@ -13,7 +14,7 @@ from tests.integration.test_merge_kills import Writes, merge_killed_later_each_t
 from tests.support.plain_lake import expected_rows, found_rows
 from tests.unit.spark.history import RowImage, Source, Table
 from tests.unit.spark.made_snapshots import take_snapshot
-from tests.unit.spark.staged_changes import BIGINT, INT, TEXT
+from tests.unit.spark.staged_changes import BIGINT, INT, TEXT, ColumnType
 from tests.unit.spark.workplace import Workplace, in_either_format
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ pytestmark = pytest.mark.filterwarnings(
 
 INT_NULL = replace(BIGINT, mysql="int", arrow=INT.arrow)
 SOFT = TableOptions(deletes="soft", metadata=True)
+BYTES = ColumnType("varbinary(40)", pa.binary())
 
 
 def rules(options: TableOptions) -> TableRules:
@@ -156,6 +158,43 @@ def test_a_reload_keeps_deleted_rows_and_marks_those_that_vanished(workplace: Wo
     rows = {row["id"]: row for row in workplace.found(table)}
     assert {id_ for id_, row in rows.items() if row["_deleted_at"] is None} == {4}
     assert (rows[4]["note"], rows[4]["more"]) == ("after the truncation", 7)
+
+
+@pytest.mark.slow
+@in_either_format
+def test_a_column_that_gets_another_type_is_dropped_before_the_reload(workplace: Workplace) -> None:
+    table = make_table(workplace)
+    source = table.source
+    for id_ in [*table.rows]:
+        begin(source, 1)
+        table.delete(id_)
+    source.commit()
+    workplace.merge(table_options=rules(SOFT))
+
+    # A number has no type in common with bytes.
+    table.alter("...", {"id": INT, "n": BYTES, "note": TEXT})
+    begin(source, 1)
+    table.insert(id=9, note="new", n=b"nine")
+    source.commit()
+    workplace.try_merge(table_options=rules(SOFT))
+    take_snapshot(table)
+    begin(source, 1)
+    table.insert(id=10, note="newer", n=b"ten")
+    source.commit()
+    (held,) = workplace.try_merge(table_options=rules(SOFT)).held
+    assert "keeps removed rows: drop the column of the lake table" in held.snapshot, held
+
+    workplace.spark.sql(f"ALTER TABLE {workplace.target(table)} DROP COLUMN n")
+    take_snapshot(table)
+    begin(source, 1)
+    table.insert(id=11, note="newest", n=b"eleven")
+    source.commit()
+    workplace.merge(table_options=rules(SOFT))
+
+    rows = {row["id"]: row for row in workplace.found(table)}
+    assert rows[1]["_deleted_at"] is not None, "it was removed, and stays"
+    living = {id_: row["n"] for id_, row in rows.items() if row["_deleted_at"] is None}
+    assert living == {row["id"]: row["n"] for row in table.values}
 
 
 @in_either_format

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.random_ddl.loading import run_loading
-from tests.random_ddl.run import run
+from tests.random_ddl.run import Outcome, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,4 +55,23 @@ def test_tables_that_are_older_than_the_log_are_loaded_while_they_change(
     outcome = run_loading(create_pipeline(kind, format_), "1", ranges=1, tables=2)
 
     assert outcome.snapshots > 0
+    assert outcome.equal > 0
+
+
+@_slow
+@pytest.mark.parametrize(
+    ("kind", "format_"),
+    [("mysql97", "iceberg"), ("mariadb118", "delta"), ("mysql97", "postgresql18")],
+)
+@pytest.mark.parametrize("begin", [run, run_loading])
+def test_any_options_while_merges_are_killed_and_run_at_the_same_time(
+    kind: str,
+    format_: str,
+    begin: Callable[..., Outcome],
+    create_pipeline: Callable[..., Pipeline],
+) -> None:
+    pipeline = create_pipeline(kind, format_)
+
+    outcome = begin(pipeline, "4", ranges=3, tables=3, options=True, disturbed=True)
+
     assert outcome.equal > 0

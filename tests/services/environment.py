@@ -108,6 +108,7 @@ def _key(project: dict[str, Any]) -> str:
     parts = (
         *_requirements(project),
         _CONSTRAINTS.read_text(),
+        _HASHES.read_text(),
         platform.python_implementation(),
         platform.python_version(),
         platform.machine(),

@@ -26,6 +26,9 @@ from airflow_provider_binlog.spark.plan.table_log import LogAction, Stop
 from airflow_provider_binlog.spark.staged.parts import StagedPart, find_replaced_key
 from airflow_provider_binlog.spark.staged.types import common_type, is_zero_date, spark_type
 
+BEFORE_RELOAD = "before the reload"
+"""What the reason of a stop ends with that says what to do itself."""
+
 
 class StopSearch:
     """Search a fold for what its lake table cannot follow."""
@@ -131,7 +134,7 @@ class StopSearch:
             return
         reason = (
             f"the table's key is ({', '.join(fold.key)}), and the lake table keeps removed rows "
-            f"that are known by ({', '.join(state.key)}): drop the lake table, before the reload"
+            f"that are known by ({', '.join(state.key)}): drop the lake table, {BEFORE_RELOAD}"
         )
         first = self.log.manifest(max(fold.tables.lifecycle.first, self.log.first))
         yield Stop.at_manifest(first, reason, fold.tables.since)
@@ -207,6 +210,11 @@ class StopSearch:
                 both = now if held is None else common_type(held, now)
                 if both is None:
                     reason = f"the column {wanted.name} was {held} in the lake, and is {now} now"
+                    if self.keeps_rows:
+                        reason += (
+                            ", and the lake table keeps removed rows: drop the column of the lake "
+                            f"table, or the lake table, {BEFORE_RELOAD}"
+                        )
                     yield self._at_last(_retypes(field.id), part, reason)
                     break
                 held = both

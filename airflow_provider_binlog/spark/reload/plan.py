@@ -33,6 +33,7 @@ from airflow_provider_binlog.spark.merge.progress import Progress
 from airflow_provider_binlog.spark.plan.fold import Base, StartWithin, TableRange
 from airflow_provider_binlog.spark.plan.lifecycle import Lifecycle, find_field_ids, find_table
 from airflow_provider_binlog.spark.plan.planner import TablePlan, end_before, plan_next
+from airflow_provider_binlog.spark.plan.stops import BEFORE_RELOAD
 from airflow_provider_binlog.spark.plan.removals import find_removal
 from airflow_provider_binlog.spark.plan.table_log import Point, Stop, TableLog
 from airflow_provider_binlog.spark.staged.types import common_type, spark_type
@@ -96,7 +97,8 @@ def plan_reload(
     plan = plan_next(tables)
     segment, stop = plan.segment, plan.stop
     if stop is not None and not _is_after(stop, snapshot, manifests):
-        return f"{stop.reason}: correct that, and take the snapshot again"
+        repair = "" if stop.reason.endswith(BEFORE_RELOAD) else ": correct that"
+        return f"{stop.reason}{repair}, and take the snapshot again"
     if segment is None:
         return plan
     if snapshot.adopts and segment.evolution.changes_columns:
