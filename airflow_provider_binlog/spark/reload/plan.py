@@ -33,8 +33,8 @@ from airflow_provider_binlog.spark.merge.progress import Progress
 from airflow_provider_binlog.spark.plan.fold import Base, StartWithin, TableRange
 from airflow_provider_binlog.spark.plan.lifecycle import Lifecycle, find_field_ids, find_table
 from airflow_provider_binlog.spark.plan.planner import TablePlan, end_before, plan_next
-from airflow_provider_binlog.spark.plan.stops import BEFORE_RELOAD
 from airflow_provider_binlog.spark.plan.removals import find_removal
+from airflow_provider_binlog.spark.plan.stops import BEFORE_RELOAD
 from airflow_provider_binlog.spark.plan.table_log import Point, Stop, TableLog
 from airflow_provider_binlog.spark.staged.types import common_type, spark_type
 from airflow_provider_binlog.spark.target.modes import SNAPSHOT_CHANGE, choose_mode
