@@ -65,7 +65,7 @@ def find_differing(
             is_empty = not source and not any(lake.values())
             for each in compare(replace(table, key=key), source, lake):
                 # A table without rows has shown no type yet.
-                is_kept = state.mode.deletes == "ignore" and not each.column and not each.is_lost
+                is_kept = state.mode.deletes == "ignore" and each.is_left
                 if not (is_empty or is_kept or _waits(manifests, table, each)):
                     yield f"{table.name}: {each}"
 

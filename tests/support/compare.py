@@ -60,9 +60,9 @@ class Difference:
     lake: object
 
     @property
-    def is_lost(self) -> bool:
-        """Whether the lake lacks a row, or has it less often."""
-        return not self.column and self.lake == _times([])
+    def is_left(self) -> bool:
+        """Whether the lake has a row, once, that the source does not have."""
+        return not self.column and (self.source, self.lake) == (_times([]), _times([None]))
 
     def __str__(self) -> str:
         key = ", ".join(map(repr, self.key))
