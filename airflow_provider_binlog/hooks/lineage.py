@@ -10,20 +10,24 @@ a forked process, which cannot reach Airflow: what it needs, the task has noted 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit
 
 from airflow_provider_binlog.hooks.object_storage import spark_location
+from airflow_provider_binlog.hooks.tasks import common_location, locate_target
 from airflow_provider_binlog.schema import Field, TableName
 from airflow_provider_binlog.staging.paths import table_folder
 
 if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
+    from openlineage.client.event_v2 import OutputDataset
 
     from airflow_provider_binlog.manifest import Manifest
+
+Dataset: TypeAlias = tuple[str, str]
+"""Namespace and name."""
 
 _HASH = {
     "type": "DIRECT",
@@ -36,7 +40,7 @@ _SAME = {"type": "DIRECT", "subtype": "IDENTITY"}
 
 @dataclass(frozen=True)
 class StagedTable:
-    """What a task staged of a table: its newest columns, and how many rows."""
+    """Newest columns of a staged table, and how many rows are staged."""
 
     fields: tuple[Field, ...] = ()
     rows: int = 0
@@ -44,7 +48,7 @@ class StagedTable:
 
 @dataclass
 class StagedLineage:
-    """What a task read from a source, and where it staged that.
+    """Tables that a task staged, and where.
 
     Attributes:
         address: `host:port` of the server; None for binlog files, which have no tables to name.
@@ -71,8 +75,7 @@ class StagedLineage:
     def describe(self) -> OperatorLineage[Any, Any]:
         """Return the tables of the source as inputs, and what is staged of them as outputs."""
         from airflow.providers.openlineage.extractors import OperatorLineage
-        from openlineage.client.event_v2 import InputDataset, OutputDataset
-        from openlineage.client.facet_v2 import output_statistics_output_dataset
+        from openlineage.client.event_v2 import InputDataset
 
         inputs, outputs = [], []
         for name, table in self.tables.items():
@@ -81,21 +84,23 @@ class StagedLineage:
                 read = f"mysql://{self.address}", ".".join(name)
                 inputs.append(InputDataset(*read, facets=dict(facets)))
                 facets["columnLineage"] = _describe_origins(table.fields, *read)
-            counts = output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet(
-                rowCount=table.rows
-            )
-            outputs.append(
-                OutputDataset(
-                    *staged_dataset(self.staging_path, self.source, name),
-                    facets=facets,
-                    outputFacets={"outputStatistics": counts},
-                )
-            )
+            staged = staged_dataset(self.staging_path, self.source, name)
+            outputs.append(_describe_output(staged, table.rows, facets))
         return OperatorLineage(inputs=inputs, outputs=outputs)
 
 
+class StagesTables:
+    """Base of operators that stage tables; OpenLineage asks it for these."""
+
+    lineage: StagedLineage | None = None
+
+    def get_openlineage_facets_on_complete(self, _: Any) -> OperatorLineage[Any, Any] | None:
+        """Return the tables that were read, and what is staged of them; None if nothing is."""
+        return None if self.lineage is None else self.lineage.describe()
+
+
 def describe_merge(
-    report: Mapping[str, Any], staging_path: str, lake: str, database: str | None = None
+    report: Mapping[str, Any], staging_path: str, lake: str, database: Dataset | None = None
 ) -> OperatorLineage[Any, Any]:
     """Return what was staged of the merged tables as inputs, and their lake tables as outputs.
 
@@ -103,11 +108,10 @@ def describe_merge(
         report: That of the merge.
         staging_path: That of its source.
         lake: The format of the lake.
-        database: For PostgreSQL `host:port/database`.
+        database: The database of PostgreSQL tables; None for other formats.
     """
     from airflow.providers.openlineage.extractors import OperatorLineage
-    from openlineage.client.event_v2 import InputDataset, OutputDataset
-    from openlineage.client.facet_v2 import output_statistics_output_dataset
+    from openlineage.client.event_v2 import InputDataset
 
     inputs, outputs = [], []
     for table in report["tables"]:
@@ -115,42 +119,46 @@ def describe_merge(
             continue
         schema, _, name = table["table"].partition(".")
         inputs.append(InputDataset(*staged_dataset(staging_path, report["source"], (schema, name))))
-        counts = output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet(
-            rowCount=sum(count or 0 for count in table["rows"].values())
-        )
-        outputs.append(
-            OutputDataset(
-                *lake_dataset(table["target"], lake, database),
-                outputFacets={"outputStatistics": counts},
-            )
-        )
+        rows = sum(count or 0 for count in table["rows"].values())
+        outputs.append(_describe_output(lake_dataset(table["target"], lake, database), rows))
     return OperatorLineage(inputs=inputs, outputs=outputs)
 
 
-def staged_dataset(staging_path: str, source: str, name: TableName) -> tuple[str, str]:
+def staged_dataset(staging_path: str, source: str, name: TableName) -> Dataset:
     """Return namespace and name of what is staged of a table."""
     root = spark_location(staging_path).rstrip("/")
     return _split_location(f"{root}/{table_folder(source, *name)}")
 
 
-def lake_dataset(target: str, lake: str, database: str | None = None) -> tuple[str, str]:
+def lake_dataset(target: str, lake: str, database: Dataset | None = None) -> Dataset:
     """Return namespace and name of a lake table that SQL names so; see `describe_merge`."""
-    folder = re.fullmatch(r"delta\.`(.*)`", target)
-    if folder is not None:
-        return _split_location(folder[1])
-    name = target.replace("`", "")
-    if lake == "postgresql":
-        address, _, own = (database or "").partition("/")
-        return f"postgres://{address}", f"{own}.{name}"
-    catalog, _, rest = name.partition(".")
-    return (f"{lake}://{catalog}", rest) if lake == "iceberg" else ("delta://spark_catalog", name)
+    location = locate_target(target)
+    if database is not None:
+        namespace, own = database
+        return namespace, f"{own}.{location}"
+    if lake == "iceberg":
+        catalog, _, name = location.partition(".")
+        return f"iceberg://{catalog}", name
+    is_folder = target.startswith("delta.`")
+    return _split_location(location) if is_folder else ("delta://spark_catalog", location)
 
 
-def _split_location(location: str) -> tuple[str, str]:
-    parts = urlsplit(re.sub("^s3a:", "s3:", location))
+def _split_location(location: str) -> Dataset:
+    parts = urlsplit(common_location(location))
     if parts.scheme in ("", "file"):
         return "file", parts.path
     return f"{parts.scheme}://{parts.netloc}", parts.path.strip("/")
+
+
+def _describe_output(
+    dataset: Dataset, rows: int, facets: Mapping[str, Any] | None = None
+) -> OutputDataset:
+    from openlineage.client.event_v2 import OutputDataset
+    from openlineage.client.facet_v2 import output_statistics_output_dataset as statistics
+
+    counts = statistics.OutputStatisticsOutputDatasetFacet(rowCount=rows)
+    facets = dict(facets or {})
+    return OutputDataset(*dataset, facets=facets, outputFacets={"outputStatistics": counts})
 
 
 def _describe_columns(fields: Iterable[Field]) -> Any:

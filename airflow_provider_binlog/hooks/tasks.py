@@ -81,10 +81,18 @@ def lake_asset(target: str) -> Asset:
     Its URI is the folder of a Delta table, else the name: `s3://lake/tables/shop/orders`,
     `lake.shop.orders`.
     """
+    return Asset(locate_target(target))
+
+
+def locate_target(target: str) -> str:
+    """Return the URI of the folder of a Delta table that SQL names so; of others the plain name."""
     folder = re.fullmatch(r"delta\.`(.*)`", target)
-    if folder is None:
-        return Asset(target.replace("`", ""))
-    return Asset(re.sub("^s3a:", "s3:", folder[1]))
+    return target.replace("`", "") if folder is None else common_location(folder[1])
+
+
+def common_location(location: str) -> str:
+    """Return the name by which others than Spark know a location of `spark_location`."""
+    return re.sub("^s3a:", "s3:", location)
 
 
 if TYPE_CHECKING:

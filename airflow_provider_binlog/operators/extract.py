@@ -35,7 +35,7 @@ from airflow_provider_binlog.errors import (
     PositionPurgedError,
 )
 from airflow_provider_binlog.hooks.binlog import BinlogHook
-from airflow_provider_binlog.hooks.lineage import StagedLineage
+from airflow_provider_binlog.hooks.lineage import StagedLineage, StagesTables
 from airflow_provider_binlog.hooks.metrics import send_staged
 from airflow_provider_binlog.hooks.object_storage import open_store, reach
 from airflow_provider_binlog.hooks.tasks import (
@@ -99,7 +99,7 @@ def open_log(source: BinlogSource, *, draws_server_id: bool = False, follows: bo
     return FileLog(find_files(source.files, reach))
 
 
-class RangeOperator(RendersObjects, BaseOperator):
+class RangeOperator(StagesTables, RendersObjects, BaseOperator):
     """Operator on a range of the log; `BinlogExtractOperator` describes the arguments."""
 
     operator_extra_links: tuple[BaseOperatorLink, ...] = (BinlogSourceLink(),)
@@ -135,12 +135,6 @@ class RangeOperator(RendersObjects, BaseOperator):
         self.before_images = before_images
         self.on_table_error = on_table_error
         self.limits = limits
-
-    lineage: StagedLineage | None = None
-
-    def get_openlineage_facets_on_complete(self, _: Any) -> Any:
-        """Return the tables that were read, and what is staged of them, for OpenLineage."""
-        return None if self.lineage is None else self.lineage.describe()
 
     @contextmanager
     def opened(self, source: BinlogSource, *, follows: bool = False) -> Iterator[Log]:

@@ -203,7 +203,8 @@ class BinlogMergeOperator(SparkJobOperator):
                     file = Path(folder) / "connection.json"
                     settings = read_postgres_settings(self.lake)
                     settings.write(file)
-                    self._database = f"{settings.host}:{settings.port}/{settings.database}"
+                    address = f"postgres://{settings.host}:{settings.port}"
+                    self._database = address, settings.database
                     more = [*more, "--connection", str(file)]
                 reported = self.submit(context, APPLICATION, arguments, folder, more)
             # In client mode the job's own lines are in the log.
@@ -225,7 +226,7 @@ class BinlogMergeOperator(SparkJobOperator):
         return result
 
     _report: Mapping[str, Any] | None = None
-    _database: str | None = None
+    _database: lineage.Dataset | None = None
 
     def get_openlineage_facets_on_complete(self, _: Any) -> Any:
         """Return what was staged of the merged tables, and their lake tables, for OpenLineage."""

@@ -17,7 +17,7 @@ from airflow_provider_binlog.errors import (
 )
 from airflow_provider_binlog.executors.job import ChunkWork
 from airflow_provider_binlog.hooks.binlog import BinlogHook
-from airflow_provider_binlog.hooks.lineage import StagedLineage
+from airflow_provider_binlog.hooks.lineage import StagedLineage, StagesTables
 from airflow_provider_binlog.hooks.object_storage import open_store
 from airflow_provider_binlog.hooks.tasks import (
     RendersObjects,
@@ -65,7 +65,7 @@ _PROGRESS = "%s: %s: %s"
 _WAITS = "%s: %s: the next chunk waits: %s"
 
 
-class BinlogSnapshotOperator(SnapshotArguments, EngineOperator):
+class BinlogSnapshotOperator(StagesTables, SnapshotArguments, EngineOperator):
     """Stage a table's rows, read with ``SELECT`` in chunks by its key, while capture continues.
 
     Nothing is written to the server and, as a rule, nothing is locked. The snapshot is visible when
@@ -163,12 +163,6 @@ class BinlogSnapshotOperator(SnapshotArguments, EngineOperator):
             case {"first": int(first), "stop": int(stop)}:
                 return f"{self.table}, chunks {first + 1} to {stop}"
         return self.table
-
-    lineage: StagedLineage | None = None
-
-    def get_openlineage_facets_on_complete(self, _: Any) -> Any:
-        """Return the table that was read, and what is staged of it, for OpenLineage."""
-        return None if self.lineage is None else self.lineage.describe()
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Take the snapshot; see the class."""

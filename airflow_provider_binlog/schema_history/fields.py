@@ -67,9 +67,9 @@ def fields_after(
         else:
             field = _altered(known, column.name, alterations, session)
         if fold_name(column.name) in keyed:
-            field = replace(field, nullable=False)
             # It takes no NULL any more, and what it takes instead depends on the statement.
-            field = replace(field, write_default=None) if field.write_default == NULL else field
+            default = None if field.write_default == NULL else field.write_default
+            field = replace(field, nullable=False, write_default=default)
         fields.append(field)
     return tuple(fields)
 

@@ -10,7 +10,8 @@ import pytest
 
 from airflow_provider_binlog.spark.target.state import Mark
 from airflow_provider_binlog.table_options import TableOptions, TableRules
-from tests.integration.test_merge_kills import Writes, merge_killed_later_each_time
+from tests.integration.test_merge_kills import merge_killed_later_each_time
+from tests.support.killed_writes import Writes
 from tests.support.plain_lake import expected_rows, found_rows
 from tests.unit.spark.history import RowImage, Source, Table
 from tests.unit.spark.made_snapshots import take_snapshot

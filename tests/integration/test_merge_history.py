@@ -19,7 +19,8 @@ from tests.integration.test_merge_deletes import (
     rules,
     truncate_and_alter,
 )
-from tests.integration.test_merge_kills import Writes, merge_killed_later_each_time
+from tests.integration.test_merge_kills import merge_killed_later_each_time
+from tests.support.killed_writes import Writes
 from tests.support.plain_lake import expected_rows, found_rows
 from tests.unit.spark.history import RowImage
 from tests.unit.spark.made_snapshots import take_snapshot

@@ -10,50 +10,16 @@ from pyspark.sql import SparkSession
 
 from airflow_provider_binlog.spark.merge import run as merge_run
 from airflow_provider_binlog.spark.merge.progress import save_progress
+from tests.support.killed_writes import Killed, Writes
 from tests.unit.spark.staged_changes import BIGINT, INT, TEXT
 from tests.unit.spark.workplace import Workplace, sorted_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from airflow_provider_binlog.spark.job.options import Report
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
 )
-
-WRITES = ("ALTER", "CREATE", "INSERT", "MERGE", "UPDATE")
-
-
-class Killed(BaseException):
-    """The process ends here."""
-
-
-class Writes:
-    """Counts down the writes that a merge may do before it is killed."""
-
-    def __init__(self) -> None:
-        self.left = 0
-
-    def before(self, run: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a function that is one write."""
-
-        def write(*arguments: Any, **options: Any) -> Any:
-            if self.left == 0:
-                raise Killed
-            self.left -= 1
-            return run(*arguments, **options)
-
-        return write
-
-    def statements(self, sql: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a function that runs statements, some of which are writes."""
-        write = self.before(sql)
-
-        def run(session: Any, statement: str, *rest: Any) -> Any:
-            return (write if statement.startswith(WRITES) else sql)(session, statement, *rest)
-
-        return run
 
 
 def merge_killed_later_each_time(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.random_ddl.disturbances import disturb_merges
 from tests.random_ddl.loading import run_loading
+from tests.random_ddl.options import draw_options
 from tests.random_ddl.run import Outcome, run
 
 if TYPE_CHECKING:
@@ -71,7 +74,9 @@ def test_any_options_while_merges_are_killed_and_run_at_the_same_time(
     create_pipeline: Callable[..., Pipeline],
 ) -> None:
     pipeline = create_pipeline(kind, format_)
+    pipeline.table_options = draw_options(Random("options 4"))
+    disturb_merges(pipeline, Random("disturbance 4"))
 
-    outcome = begin(pipeline, "4", ranges=3, tables=3, options=True, disturbed=True)
+    outcome = begin(pipeline, "4", ranges=3, tables=3)
 
     assert outcome.equal > 0

@@ -15,12 +15,15 @@ import traceback
 from collections import Counter
 from contextlib import ExitStack, closing
 from functools import partial
+from random import Random
 from tempfile import mkdtemp
 
 from tests.fixtures.mysql import Database, connect
 from tests.fixtures.spark import find_environment
 from tests.random_ddl.between_tasks import open_dag, run_between
+from tests.random_ddl.disturbances import disturb_merges
 from tests.random_ddl.loading import run_loading
+from tests.random_ddl.options import draw_options
 from tests.random_ddl.run import Outcome, run
 from tests.services.postgresql import PostgresServer
 from tests.services.processes import RUN_FOLDER
@@ -121,11 +124,8 @@ def _run_all(chosen: argparse.Namespace, servers: list[Server], lake: PostgresSe
                         else database_workplace(spark, lake, below)
                     )
                     pipeline = Pipeline(database, workplace)
-                    begin = partial(
-                        run_loading if chosen.snapshots else run,
-                        options=chosen.options,
-                        disturbed=chosen.disturb,
-                    )
+                    _vary(pipeline, chosen, seed)
+                    begin = run_loading if chosen.snapshots else run
                     outcome = begin(pipeline, str(seed), bulk=chosen.bulk, **sizes)
             except Exception:  # noqa: BLE001 - printed, and the exit code says it
                 failed += 1
@@ -150,6 +150,13 @@ def _run_all(chosen: argparse.Namespace, servers: list[Server], lake: PostgresSe
         f"{refused.total()} refused: {dict(refused)}"
     )
     return int(failed > 0)
+
+
+def _vary(pipeline: Pipeline, chosen: argparse.Namespace, seed: int) -> None:
+    if chosen.options:
+        pipeline.table_options = draw_options(Random(f"options {seed}"))
+    if chosen.disturb:
+        disturb_merges(pipeline, Random(f"disturbance {seed}"))
 
 
 if __name__ == "__main__":

@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING
 from unittest.mock import patch
 
 from pyspark.sql import SparkSession
 
 from airflow_provider_binlog.spark.target.postgresql.connection import Connection
+from tests.support.killed_writes import Killed, Writes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from random import Random
 
     from tests.support.pipeline import Pipeline
 
-_WRITES = ("ALTER", "COMMENT", "COMMIT", "CREATE", "DELETE", "INSERT", "MERGE", "UPDATE")
 _WRITES_MAX = 20
 
 
-class Killed(BaseException):
-    """The process ends here."""
+def disturb_merges(pipeline: Pipeline, random: Random) -> None:
+    """Precede each merge of a pipeline by others, some of which do not finish."""
+    pipeline.after_capture = partial(_disturb, pipeline, random)
 
 
-def disturb(random: Random, pipeline: Pipeline) -> None:
-    """Merge what is captured in a way that may not finish it."""
+def _disturb(pipeline: Pipeline, random: Random) -> None:
     kind = random.choice(["nothing", "kill", "kill", "two"])
     if kind == "kill":
         _merge_killed(pipeline, random.randrange(_WRITES_MAX))
@@ -40,21 +41,11 @@ def _merge(pipeline: Pipeline) -> None:
 
 
 def _merge_killed(pipeline: Pipeline, writes: int) -> None:
-    left = iter(range(writes))
-
-    def dying(run: Callable[..., Any]) -> Callable[..., Any]:
-        def write(self: Any, statement: str, *rest: Any) -> Any:
-            if statement.startswith(_WRITES) and next(left, None) is None:
-                raise Killed
-            return run(self, statement, *rest)
-
-        return write
-
+    dying = Writes()
+    dying.left = writes
     with (
-        patch.object(SparkSession, "sql", dying(SparkSession.sql)),
-        patch.object(Connection, "execute", dying(Connection.execute)),
+        patch.object(SparkSession, "sql", dying.statements(SparkSession.sql)),
+        patch.object(Connection, "execute", dying.statements(Connection.execute)),
+        suppress(Killed),
     ):
-        try:
-            _merge(pipeline)
-        except Killed:
-            return
+        _merge(pipeline)

@@ -29,8 +29,6 @@ from airflow_provider_binlog.staging.manifest_log import SchemaFiles
 from airflow_provider_binlog.staging.paths import Snapshots, StoredFiles
 from tests.fixtures.mysql import flush_log
 from tests.random_ddl.comparison import find_differences
-from tests.random_ddl.disturbances import disturb
-from tests.random_ddl.options import draw_options
 from tests.random_ddl.run import Outcome, WrongError, noted
 from tests.random_ddl.writer import Writer
 from tests.support.dying_store import KilledError
@@ -136,8 +134,6 @@ def run_loading(
     ranges: int,
     tables: int,
     bulk: int = 0,
-    options: bool = False,
-    disturbed: bool = False,
 ) -> Outcome:
     """Write, take snapshots, capture, merge and compare; the arguments are those of `run`.
 
@@ -147,8 +143,6 @@ def run_loading(
     random, outcome = Random(seed), Outcome()
     database = pipeline.database
     pipeline.on_table_error = OnTableError.QUARANTINE
-    if options:
-        pipeline.table_options = draw_options(Random(f"options {seed}"))
     loader = Loader(pipeline, Random(f"{seed} snapshots"), bulk=bulk)
     with (
         closing(Writer(database, random, tables=tables, bulk=bulk, logged=False)) as writer,
@@ -163,9 +157,6 @@ def run_loading(
         for _ in range(ranges):
             writer.log.append(f"-- range {pipeline.next_sequence}")
             _write_and_load(writer, loader, random)
-            pipeline.capture()
-            if disturbed:
-                disturb(Random(f"disturbance {seed} {pipeline.next_sequence}"), pipeline)
             _check(pipeline, writer, loader, outcome)
         _settle(pipeline, writer, loader, outcome)
         outcome.statements = len(writer.log)
@@ -213,7 +204,6 @@ def _settle(pipeline: Pipeline, writer: Writer, loader: Loader, outcome: Outcome
         for table in sorted(loader.needed(writer.tables())):
             loader.load(table)
         writer.write_quiet(_QUIET)
-        pipeline.capture()
         held = _check(pipeline, writer, loader, outcome)
         if not held:
             return
@@ -223,7 +213,8 @@ def _settle(pipeline: Pipeline, writer: Writer, loader: Loader, outcome: Outcome
 
 
 def _check(pipeline: Pipeline, writer: Writer, loader: Loader, outcome: Outcome) -> dict[str, str]:
-    """Merge and compare; return the tables that are not merged, and why."""
+    """Capture, merge and compare; return the tables that are not merged, and why."""
+    pipeline.capture()
     report = pipeline.workplace.try_merge(
         initial_load="snapshot", table_options=pipeline.table_options
     )

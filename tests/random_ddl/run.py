@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.changes import OnTableError
 from tests.random_ddl.comparison import find_differences
-from tests.random_ddl.disturbances import disturb
-from tests.random_ddl.options import draw_options
 from tests.random_ddl.writer import Writer
 
 if TYPE_CHECKING:
@@ -86,21 +84,14 @@ def run(
     ranges: int,
     tables: int,
     bulk: int = 0,
-    options: bool = False,
-    disturbed: bool = False,
 ) -> Outcome:
     """Write, capture, merge and compare; `bulk` is that of `Writer`.
-
-    With `options` the lake tables have random ones; if `disturbed`, merges are killed, and run at
-    the same time.
 
     Raises:
         WrongError: A table differs, or is refused for a reason that is not documented.
     """
     random, outcome = Random(seed), Outcome()
     pipeline.on_table_error = OnTableError.QUARANTINE
-    if options:
-        pipeline.table_options = draw_options(Random(f"options {seed}"))
     with (
         closing(Writer(pipeline.database, random, tables=tables, bulk=bulk)) as writer,
         noted(pipeline, writer, seed),
@@ -108,9 +99,6 @@ def run(
         for _ in range(ranges):
             writer.log.append(f"-- range {pipeline.next_sequence}")
             writer.work(random.randint(5, 40))
-            pipeline.capture()
-            if disturbed:
-                disturb(Random(f"disturbance {seed} {pipeline.next_sequence}"), pipeline)
             _check(pipeline, writer, outcome)
         outcome.statements = len(writer.log)
     entries = (entry for manifest in pipeline.manifests for entry in manifest.tables)
@@ -119,6 +107,7 @@ def run(
 
 
 def _check(pipeline: Pipeline, writer: Writer, outcome: Outcome) -> None:
+    pipeline.capture()
     errors = pipeline.merge()
     for table, error in errors.items():
         outcome.refused[_reason(table, error)] += 1

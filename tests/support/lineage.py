@@ -1,4 +1,4 @@
-"""What Airflow sent of its tasks to OpenLineage, here a file."""
+"""Events that Airflow sent to OpenLineage, in a file."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from tests.support.compare import compare, read_tables, select
 from tests.support.requests import a_request
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
     from airflow_provider_binlog.changes import Policies
     from airflow_provider_binlog.manifest import Manifest
@@ -40,6 +40,7 @@ class Pipeline:
         self.on_table_error = OnTableError.FAIL
         self.manifests: list[Manifest] = []
         self.table_options = TableRules()
+        self.after_capture: Callable[[], object] = lambda: None
 
     def run(self, *tables: str) -> None:
         """Capture and merge what happened since the last time; compare."""
@@ -73,6 +74,7 @@ class Pipeline:
         self.manifests += extracted.manifests
         self.next_sequence += len(extracted.manifests)
         self.at = stop
+        self.after_capture()
 
     def merge(self) -> dict[str, str]:
         """Merge what is captured; return, by table, why those were not merged that were not."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from airflow_provider_binlog.changes import ROW, ChangeType
 from airflow_provider_binlog.errors import ConfigurationError, MergeError
 from airflow_provider_binlog.manifest import Part, count_changes
 from airflow_provider_binlog.names import fold_name
-from airflow_provider_binlog.schema import Schema
+from airflow_provider_binlog.schema import Field, Schema
 from airflow_provider_binlog.spark.plan.evolution import (
     Evolution,
     evolve_by_id,
@@ -191,7 +191,7 @@ def make_segment(fold: Fold) -> Segment | None:
         keeps_rows=tables.keeps_rows,
         base=tables.base if fold.discards else None,
         tracked=_find_tracked(fold, columns) if tables.mode.is_history else (),
-        comments=_comments(fold, columns),
+        comments=Comments(fold.comment, _by_column(fold, columns, lambda field: field.comment)),
     )
 
 
@@ -303,19 +303,18 @@ def _source_types(fold: Fold, columns: dict[str, str]) -> dict[str, str]:
 
     A hash has none.
     """
-    names = {fold_name(name): name for name in columns}
-    plain = (field for field in fold.wanted or () if field.hashed is None)
-    known = ((names.get(fold_name(field.name)), field.mysql_type) for field in plain)
-    return {name: type_ for name, type_ in known if name is not None and type_ is not None}
-
-
-def _comments(fold: Fold, columns: dict[str, str]) -> Comments:
-    names = {fold_name(name): name for name in columns}
-    known = ((names.get(fold_name(field.name)), field.comment) for field in fold.wanted or ())
-    return Comments(
-        fold.comment,
-        {name: text for name, text in known if name is not None and text is not None},
+    return _by_column(
+        fold, columns, lambda field: None if field.hashed is not None else field.mysql_type
     )
+
+
+def _by_column(
+    fold: Fold, columns: dict[str, str], read: Callable[[Field], str | None]
+) -> dict[str, str]:
+    """Return a text of each field by the lake table's column, where there is one, and a text."""
+    names = {fold_name(name): name for name in columns}
+    texts = ((names.get(fold_name(field.name)), read(field)) for field in fold.wanted or ())
+    return {name: text for name, text in texts if name is not None and text is not None}
 
 
 def _read(

@@ -27,7 +27,7 @@ from airflow_provider_binlog.spark.staged.parts import StagedPart, find_replaced
 from airflow_provider_binlog.spark.staged.types import common_type, is_zero_date, spark_type
 
 BEFORE_RELOAD = "before the reload"
-"""What the reason of a stop ends with that says what to do itself."""
+"""End of the reason of a stop that names its repair."""
 
 
 class StopSearch:

@@ -27,7 +27,9 @@ FIELDS = (Field(1, "id", "int", "int32", False), MAIL)
     ],
 )
 def test_lake_tables(target: str, lake: str, expected: tuple[str, str]) -> None:
-    assert lake_dataset(target, lake, "db:5432/lake") == expected
+    database = ("postgres://db:5432", "lake") if lake == "postgresql" else None
+
+    assert lake_dataset(target, lake, database) == expected
 
 
 def test_what_is_staged_of_a_table_is_a_folder() -> None:

@@ -75,9 +75,9 @@ _ANSWERS: dict[str, Answer] = {
     "LIMIT 0": (["1"], []),
     ".TABLES": (
         ["database", "name", "table", "kind", "comment"],
-        [[*[each] * 3, "BASE TABLE", _COMMENT] for each in NAMES],
+        [[*[name] * 3, "BASE TABLE", _COMMENT] for name in NAMES],
     ),
-    ".COLUMNS": (_COLUMNS, [[*[each] * 3, *_COLUMN, *[_COMMENT] * 3] for each in NAMES]),
+    ".COLUMNS": (_COLUMNS, [[*[name] * 3, *_COLUMN, *[_COMMENT] * 3] for name in NAMES]),
     ".STATISTICS": (_INDEX, [[*[each] * 2, "PRIMARY", each, None, "BTREE"] for each in NAMES]),
 }
 
