@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from enum import Enum
 from functools import cache, partial
@@ -259,6 +259,8 @@ def _reader(kind: Any) -> Callable[[Any], Any]:
         return partial(_read_one, args)
     if get_origin(kind) is tuple:
         return partial(_read_tuple, args)
+    if get_origin(kind) is Sequence:
+        return partial(_read_tuple, (*args, ...))
     if get_origin(kind) is dict:
         return partial(_read_dict, args[1])
     if hasattr(kind, "from_json"):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from fnmatch import fnmatchcase
 from functools import cache
@@ -60,7 +60,7 @@ class TableOptions:
         hash_columns: Columns in place of whose values their HMAC-SHA-256 is staged.
     """
 
-    key: tuple[str, ...] | None = None
+    key: Sequence[str] | None = None
     target: str | None = None
     on_foreign_write: str | None = None
     on_nul: str | None = None
@@ -68,15 +68,15 @@ class TableOptions:
     deletes: str | None = None
     metadata: bool | None = None
     prefix: str | None = None
-    history_columns: tuple[str, ...] | None = None
-    track_columns: tuple[str, ...] | None = None
-    cluster_by: tuple[str, ...] | None = None
-    partition_by: tuple[str, ...] | None = None
-    sort_by: tuple[str, ...] | None = None
+    history_columns: Sequence[str] | None = None
+    track_columns: Sequence[str] | None = None
+    cluster_by: Sequence[str] | None = None
+    partition_by: Sequence[str] | None = None
+    sort_by: Sequence[str] | None = None
     properties: dict[str, str] | None = None
     comments: bool | None = None
-    exclude_columns: tuple[str, ...] | None = None
-    hash_columns: tuple[str, ...] | None = None
+    exclude_columns: Sequence[str] | None = None
+    hash_columns: Sequence[str] | None = None
 
     @property
     def given(self) -> dict[str, Any]:
@@ -152,7 +152,9 @@ class TableRules:
     def columns(self) -> tuple[ColumnOptions, ...]:
         """The columns that rules exclude or hash, rule by rule."""
         columns = (
-            ColumnOptions(glob, options.exclude_columns or (), options.hash_columns or ())
+            ColumnOptions(
+                glob, tuple(options.exclude_columns or ()), tuple(options.hash_columns or ())
+            )
             for glob, options in self.by_glob.items()
         )
         return tuple(own for own in columns if own.exclude or own.hash)

@@ -17,7 +17,7 @@ from airflow_provider_binlog.table_options import (
 RULES = TableRules.read(
     {
         "shop.visits": {"key": ["id"]},
-        "*": TableOptions(key=("day",), target="{table}"),
+        "*": TableOptions(key=["day"], target="{table}"),
         "shop.*": {"target": "{database}_{table}"},
     }
 )

@@ -106,7 +106,8 @@ class TableRange:
     @property
     def chosen_key(self) -> tuple[str, ...] | None:
         """Names of the key columns, if the user chose them."""
-        return self.options.key
+        key = self.options.key
+        return None if key is None else tuple(key)
 
     @property
     def applied(self) -> Mark:

@@ -29,7 +29,8 @@ class Layout:
     @classmethod
     def of(cls, options: TableOptions) -> Layout:
         """Return the layout that options say."""
-        return cls(options.cluster_by or (), options.partition_by or (), options.sort_by or ())
+        chosen = options.cluster_by, options.partition_by, options.sort_by
+        return cls(*(tuple(terms or ()) for terms in chosen))
 
     @property
     def given(self) -> dict[str, list[str]]:

@@ -18,7 +18,7 @@ from tests.support.memory_target import EPOCH, MICROSECOND
 from tests.unit.spark.staged_changes import LOG
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from airflow_provider_binlog.schema import TableId, TableName
     from airflow_provider_binlog.spark.target.modes import TableMode
@@ -124,7 +124,7 @@ class PlainLake:
 class PlainHistory(PlainLake):
     """A lake table that keeps every version; `rows` are the current ones."""
 
-    tracked: tuple[str, ...] | None = None
+    tracked: Sequence[str] | None = None
     log: dict[Any, list[tuple[Any, int, PlainRow | None]]] = field(default_factory=dict)
     """What each transaction left of a key, and when; None for no row."""
     lost_columns: bool = False
@@ -203,7 +203,7 @@ def alter(row: Row, origins: Mapping[str, str | None], values: Mapping[str, Any]
 class PlainLakes:
     """The lake tables of a source, by the names of its tables, in one mode."""
 
-    def __init__(self, mode: TableMode, tracked: tuple[str, ...] | None = None) -> None:
+    def __init__(self, mode: TableMode, tracked: Sequence[str] | None = None) -> None:
         self.mode, self.tracked = mode, tracked
         self.tables: dict[TableId, PlainTable] = {}
         self.names: dict[TableName, TableId] = {}
