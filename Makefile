@@ -49,12 +49,13 @@ test-slow: $(STAMP) ## Run the tests that test leaves out: more servers, formats
 system: $(STAMP) ## Run a whole Airflow for MINUTES (10), under writes, with its page in a browser.
 	@MINUTES=$(or $(MINUTES),10) $(BIN)/python -m pytest -m slow tests/integration/test_page_system.py
 
-lint: $(STAMP) ## Check style, types, the imports between rooms, and the docs.
+lint: $(STAMP) ## Check style, types, the imports between rooms, the docs and the changelog.
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/sphinx-build -q -W -b html docs docs/_build
+	@said=$$($(BIN)/towncrier build --draft --version next 2>&1) || { echo "$$said" >&2; exit 1; }
 
 format: $(STAMP) ## Lay the code out, and correct what can be corrected.
 	@$(BIN)/ruff format

@@ -257,11 +257,10 @@ def _reader(kind: Any) -> Callable[[Any], Any]:
     args = get_args(kind)
     if isinstance(kind, UnionType):
         return partial(_read_one, args)
-    if get_origin(kind) is tuple:
-        return partial(_read_tuple, args)
-    if get_origin(kind) is Sequence:
-        return partial(_read_tuple, (*args, ...))
-    if get_origin(kind) is dict:
+    origin = get_origin(kind)
+    if origin in (tuple, Sequence):
+        return partial(_read_tuple, args if origin is tuple else (*args, ...))
+    if origin is dict:
         return partial(_read_dict, args[1])
     if hasattr(kind, "from_json"):
         own: Callable[[Any], Any] = kind.from_json

@@ -21,7 +21,7 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 autodoc_typehints = "none"
 default_role = "code"
 myst_heading_anchors = 2
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "changes"]
 
 html_theme = "furo"
 html_title = f"{project} {release}"
