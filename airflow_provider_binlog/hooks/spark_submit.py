@@ -1,10 +1,14 @@
-"""A spark-submit of Airflow's: its connection, what of its output is logged, why it failed."""
+"""A spark-submit of Airflow's: its connection, how it starts, what is logged, why it failed."""
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from airflow_provider_binlog.hooks.binlog import find_connection
@@ -16,6 +20,7 @@ from airflow_provider_binlog.spark.job.submit import (
     is_noise,
 )
 
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _OUTPUT = "Last spark-submit output:\n"
 
 
@@ -50,6 +55,33 @@ def find_environment(conn_id: str, deploy_mode: str | None = None) -> SubmitEnvi
 def quiet_conf(conf: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return the settings of a job that logs errors alone, unless they say otherwise."""
     return {**QUIET, **(conf or {})}
+
+
+@contextmanager
+def shared_classes(archive: str, conf: Mapping[str, Any] | None) -> Iterator[dict[str, Any]]:
+    """Yield the settings of a job whose JVM starts from an archive of its classes.
+
+    Where there is no such file, the JVM writes it as it ends (`java`, "Class Data Sharing"), and it
+    is kept if the body succeeds: a JVM crashes that reads one which was cut.
+    """
+    file = Path(archive).expanduser()
+    if file.exists():
+        yield _with_java_option(conf, f"-XX:SharedArchiveFile={file}")
+        return
+    file.parent.mkdir(parents=True, exist_ok=True)
+    written = file.with_name(f"{file.name}.{os.getpid()}")
+    try:
+        yield _with_java_option(conf, f"-XX:ArchiveClassesAtExit={written}")
+        if written.exists():
+            written.replace(file)
+    finally:
+        written.unlink(missing_ok=True)
+
+
+def _with_java_option(conf: Mapping[str, Any] | None, option: str) -> dict[str, Any]:
+    conf = conf or {}
+    options = f"{conf.get(_JAVA_OPTIONS, '')} {shlex.quote(option)}".strip()
+    return {**conf, _JAVA_OPTIONS: options}
 
 
 class JobLog:

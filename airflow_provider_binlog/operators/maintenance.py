@@ -48,6 +48,7 @@ class BinlogMaintenanceOperator(SparkJobOperator):
     :param exclude: Globs of tables among them to leave out. (templated)
     :param keep: How far back versions stay readable; a timedelta, or seconds; a day or longer.
     :param compact: Whether files are compacted, too.
+    :param shared_archive: As the merge has it; both may have one file. (templated)
     """
 
     ui_color = "#e8e2d3"
@@ -62,6 +63,7 @@ class BinlogMaintenanceOperator(SparkJobOperator):
         exclude: Sequence[str] = (),
         keep: timedelta | float = timedelta(days=7),
         compact: bool = True,
+        shared_archive: str | None = None,
         conn_id: str = "spark_default",
         name: str = "binlog-maintenance",
         **kwargs: Any,
@@ -72,6 +74,7 @@ class BinlogMaintenanceOperator(SparkJobOperator):
             lake=lake,
             tables=tables,
             exclude=exclude,
+            shared_archive=shared_archive,
             conn_id=conn_id,
             name=name,
             **kwargs,

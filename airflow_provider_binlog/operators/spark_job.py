@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,19 @@ from airflow.sdk import Context
 from airflow.sdk.definitions.xcom_arg import XComArg
 from airflow.sdk.exceptions import AirflowException
 
-from airflow_provider_binlog.errors import MergeError, ObjectMissingError, UnknownMergeError
+from airflow_provider_binlog.errors import (
+    ConfigurationError,
+    MergeError,
+    ObjectMissingError,
+    UnknownMergeError,
+)
 from airflow_provider_binlog.hooks.object_storage import open_store, spark_location
 from airflow_provider_binlog.hooks.spark_submit import (
     SubmitEnvironment,
     explain_failure,
     find_environment,
     quiet_conf,
+    shared_classes,
     silence,
 )
 from airflow_provider_binlog.hooks.tasks import RendersObjects
@@ -34,7 +41,7 @@ class SparkJobOperator(RendersObjects, SparkSubmitOperator):
 
     template_fields: Sequence[str] = (
         *SparkSubmitOperator.template_fields,
-        *("staged", "format", "lake", "tables", "exclude"),
+        *("staged", "format", "lake", "tables", "exclude", "shared_archive"),
     )
     template_fields_renderers = {  # noqa: RUF012  Airflow's own is a dict.
         **SparkSubmitOperator.template_fields_renderers,
@@ -49,6 +56,7 @@ class SparkJobOperator(RendersObjects, SparkSubmitOperator):
         lake: str,
         tables: Sequence[str],
         exclude: Sequence[str],
+        shared_archive: str | None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -57,10 +65,22 @@ class SparkJobOperator(RendersObjects, SparkSubmitOperator):
         self.lake = lake
         self.tables = tables
         self.exclude = exclude
+        self.shared_archive = shared_archive
 
     def set_environment(self) -> SubmitEnvironment:
-        """Set what submits to the Spark connection, and return it."""
+        """Set what submits to the Spark connection, and return it.
+
+        Raises:
+            ConfigurationError: There is no such connection, or the driver runs in a cluster, where
+                the file of `shared_archive` is not.
+        """
         environment = find_environment(self._conn_id, self._deploy_mode)
+        if environment.in_cluster and self.shared_archive:
+            raise ConfigurationError(
+                "shared_archive= is a file beside the task, where the driver runs if deploy_mode "
+                "is client",
+                deploy_mode="cluster",
+            )
         self._spark_binary = self._spark_binary or environment.spark_binary
         self.env_vars = {**environment.env_vars, **(self.env_vars or {})}
         return environment
@@ -92,8 +112,11 @@ class SparkJobOperator(RendersObjects, SparkSubmitOperator):
         if states is None or not states.get(self.external_id_key):
             # That of a job that Airflow may wait for stays: it may have ended just now.
             forget_report(store, report)
+        archive = self.shared_archive
+        sharing = nullcontext(self.conf) if not archive else shared_classes(archive, self.conf)
         try:
-            super().execute(context)
+            with sharing as self.conf:
+                super().execute(context)
         except Exception as failure:
             # What a hook raises depends on where the driver runs.
             error = find_error(read_report(store, report))

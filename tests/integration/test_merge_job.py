@@ -11,6 +11,7 @@ from uuid import uuid4
 
 import pytest
 
+from airflow_provider_binlog.hooks.spark_submit import shared_classes
 from airflow_provider_binlog.spark.job import application as merge_job
 from airflow_provider_binlog.spark.job.options import APPLICATION, build_py_files
 from airflow_provider_binlog.spark.job.session import (
@@ -18,6 +19,7 @@ from airflow_provider_binlog.spark.job.session import (
     join_confs,
     s3a_conf,
 )
+from tests.faults.spark_job import SparkJob
 from tests.support.stores import open_store
 from tests.unit.spark.session import shared_session
 from tests.unit.spark.staged_changes import INT, TEXT
@@ -116,6 +118,28 @@ def test_the_job_is_submitted_and_reports(
     ]
     logged = done.stderr.split("Setting Spark log level")[-1]
     assert re.search(" (INFO|WARN) ", logged) is None, logged
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("format_", ["delta", "iceberg"])
+def test_a_job_merges_with_the_classes_that_another_one_archived(
+    format_: str, spark_environment: SparkEnvironment, tmp_path: Path
+) -> None:
+    workplace = local_workplace(shared_session(spark_environment), format_, tmp_path)
+    source = workplace.new_source()
+    table = source.create("shop", f"of {format_}", {"id": INT, "note": TEXT}, ("id",))
+    archive = tmp_path / "spark" / "merge.jsa"
+    for number in range(2):
+        table.insert(id=number, note="new")
+        source.commit()
+        # Java fails to start if it cannot use the archive.
+        strict = {"spark.driver.extraJavaOptions": "-XX:+UseSerialGC -Xshare:on"}
+        with shared_classes(str(archive), strict) as conf:
+            job = SparkJob(workplace, spark_environment, tmp_path, conf=conf)
+            assert job.run() == 0, job.log.read_text()[-2000:]
+        workplace.check(table)
+        assert archive.stat().st_size > 50 << 20
 
 
 def test_a_job_that_fails_says_why_in_its_output_and_its_report(

@@ -1,7 +1,9 @@
-"""What Spark prints is left out of a task's log, but for what the job says; and why it failed."""
+"""What a job starts from, what of its output is in a task's log, and why it failed."""
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,7 +11,14 @@ from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.sdk import BaseHook, Connection
 from airflow.sdk.exceptions import AirflowException
 
-from airflow_provider_binlog.hooks.spark_submit import explain_failure, quiet_conf, silence
+from airflow_provider_binlog.hooks.spark_submit import (
+    explain_failure,
+    quiet_conf,
+    shared_classes,
+    silence,
+)
+
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 # As spark-submit of Spark 4.1.3 printed them, with `packages`.
 PRINTED = """\
@@ -82,3 +91,39 @@ def test_the_reason_of_a_failure_is_not_the_command_line(hook: SparkSubmitHook) 
     trace = (f'Exception in thread "main" {missing}', "at org.apache.spark.util.MavenUtils")
     assert failure("WARNING: Using incubator modules", *trace) == missing
     assert failure() == "Cannot execute: spark-submit ... is: 1."
+
+
+def test_the_first_job_writes_an_archive_of_classes_and_others_start_from_it(
+    tmp_path: Path,
+) -> None:
+    archive = tmp_path / "on the worker" / "merge.jsa"
+    conf = {JAVA_OPTIONS: "-Xss4m", "spark.ui.enabled": "false"}
+
+    with shared_classes(str(archive), conf) as first:
+        before, _, option = first[JAVA_OPTIONS].partition(" ")
+        assert (before, first["spark.ui.enabled"]) == ("-Xss4m", "false")
+        written = Path(option.strip("'").removeprefix("-XX:ArchiveClassesAtExit="))
+        written.write_bytes(b"classes")
+        # Two jobs may begin at once, and none reads what is not whole.
+        assert written.parent == archive.parent
+        assert not archive.exists()
+    with shared_classes(str(archive), None) as later:
+        assert later == {JAVA_OPTIONS: f"'-XX:SharedArchiveFile={archive}'"}
+
+    assert archive.read_bytes() == b"classes"
+    assert conf[JAVA_OPTIONS] == "-Xss4m"
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_job_that_failed_or_wrote_no_archive_leaves_none(tmp_path: Path, fails: bool) -> None:
+    archive = tmp_path / "merge.jsa"
+
+    with (
+        pytest.raises(AirflowException) if fails else nullcontext(),
+        shared_classes(str(archive), None) as conf,
+    ):
+        if fails:
+            Path(conf[JAVA_OPTIONS].partition("=")[2]).write_bytes(b"cut")
+            raise AirflowException("killed")
+
+    assert list(tmp_path.iterdir()) == []
