@@ -69,6 +69,8 @@ bench: $(STAMP) ## Measure reading beside other readers (COMPARE=results.json), 
 	@$(BIN)/python -m tests.bench readers $(if $(COMPARE),--compare $(COMPARE))
 	@$(BIN)/python -m tests.bench snapshots --rows $(or $(ROWS),10000000)
 	@$(BIN)/python -m tests.bench merge
+	@$(BIN)/python -m tests.bench scheduled
+	@$(BIN)/python -m tests.bench scheduled --archive --tables 5
 	@$(BIN)/python -m tests.bench postgresql
 	@$(BIN)/python -m tests.bench freshness --minutes $(or $(MINUTES),60)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-PARTS = "readers", "chart", "snapshots", "postgresql", "freshness", "merge"
+PARTS = "readers", "chart", "snapshots", "postgresql", "freshness", "scheduled", "merge"
 
 
 def main(arguments: list[str]) -> int:

@@ -67,7 +67,7 @@ _TABLES = (
     "sessions (id CHAR(36) PRIMARY KEY, customer INT, data JSON, until DATETIME)",
 )
 _WRITERS = 2
-_EVERY_SECONDS = 5.0
+_JAVA = "spark.driver.extraJavaOptions"
 # The first merges load and compile what the later ones use.
 _WARM_SECONDS = 60.0
 _SETTLE_SECONDS = 40.0
@@ -75,7 +75,6 @@ _SAMPLE_SECONDS = 5.0
 _MIB = 1 << 20
 # Tests are given what suits jobs that end soon.
 _AS_SUBMITTED = {
-    "spark.driver.extraJavaOptions": "",
     "spark.databricks.delta.snapshotPartitions": "1",
     "spark.log.level": "ERROR",
 }
@@ -119,7 +118,7 @@ def _write(account: Account, seed: int, per_second: float, stop: Event) -> int:
     return number
 
 
-def _stage(dsn: str, staging: str, seconds: float) -> None:
+def _stage(dsn: str, staging: str, seconds: float, every: float) -> None:
     """Follow the log of a server from its first file on, as a task does."""
     settings, until = ConnectionSettings.from_dsn(dsn), time.monotonic() + seconds
     store = open_store(staging)
@@ -134,7 +133,7 @@ def _stage(dsn: str, staging: str, seconds: float) -> None:
             read_server_tables=log.read_server_tables,
         )
         first = extract(request, log, store)
-        schedule = Schedule(until, _EVERY_SECONDS)
+        schedule = Schedule(until, every)
         for _ in follow(request_next(request, first), log, store, schedule=schedule):
             pass
 
@@ -183,7 +182,14 @@ def _latencies(workplace: Workplace, after: float) -> Iterator[float]:
 
 
 def measure(
-    format_: str, *, minutes: float, idle_minutes: float, per_second: float, folder: Path
+    format_: str,
+    *,
+    minutes: float,
+    idle_minutes: float,
+    per_second: float,
+    every: float,
+    java_options: str,
+    folder: Path,
 ) -> dict[str, Any]:
     """Follow a server that is written to for these minutes; return what was measured."""
     folder.mkdir(parents=True)
@@ -199,10 +205,11 @@ def measure(
         return _follow(
             database,
             workplace,
-            SparkJob(workplace, environment, folder, conf=_AS_SUBMITTED),
+            SparkJob(workplace, environment, folder, conf=_AS_SUBMITTED | {_JAVA: java_options}),
             busy=minutes * 60,
             idle=idle_minutes * 60,
             per_second=per_second,
+            every=every,
         )
     finally:
         server.stop()
@@ -216,12 +223,13 @@ def _follow(
     busy: float,
     idle: float,
     per_second: float,
+    every: float,
 ) -> dict[str, Any]:
     account, staging = database.server.account, f"{workplace.root}/staging"
     seconds = _WARM_SECONDS + busy + idle
     job.arguments = "--follow", f"{seconds:.0f}"
     stage = multiprocessing.get_context("spawn").Process(
-        target=_stage, args=(f"{account.dsn}?ssl_mode=disabled", staging, seconds)
+        target=_stage, args=(f"{account.dsn}?ssl_mode=disabled", staging, seconds, every)
     )
     stop = Event()
     stage.start()
@@ -247,7 +255,7 @@ def _follow(
     time.sleep(_SETTLE_SECONDS)
     idle_began = time.monotonic()
     used = {name: tree.cpu() for name, tree in trees.items()}
-    time.sleep(max(1.0, idle - _SETTLE_SECONDS - 4 * _EVERY_SECONDS))
+    time.sleep(max(1.0, idle - _SETTLE_SECONDS - 4 * every))
     idle_seconds = time.monotonic() - idle_began
     idle_cpu = {name: (tree.cpu() - used[name]) / idle_seconds for name, tree in trees.items()}
     stage.join()
@@ -297,6 +305,8 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--minutes", type=float, default=60)
     parser.add_argument("--idle-minutes", type=float, default=2)
     parser.add_argument("--per-second", type=float, default=200)
+    parser.add_argument("--every", type=float, default=5.0, help="seconds between manifests")
+    parser.add_argument("--java-options", default="", help="of the driver: --java-options=-XX:…")
     chosen = parser.parse_args(arguments)
     wrong = False
     for format_ in chosen.format or ["delta", "iceberg"]:
@@ -307,6 +317,8 @@ def main(arguments: Sequence[str]) -> int:
             minutes=chosen.minutes,
             idle_minutes=chosen.idle_minutes,
             per_second=chosen.per_second,
+            every=chosen.every,
+            java_options=chosen.java_options,
             folder=folder,
         )
         print(json.dumps({"format": format_} | measured, indent=2), flush=True)
