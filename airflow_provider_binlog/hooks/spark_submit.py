@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import sys
@@ -10,7 +9,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
+from uuid import uuid4
 
+from airflow_provider_binlog.errors import ConfigurationError
 from airflow_provider_binlog.hooks.binlog import find_connection
 from airflow_provider_binlog.spark.job.submit import (
     LOG_LEVEL,
@@ -63,13 +64,23 @@ def shared_classes(archive: str, conf: Mapping[str, Any] | None) -> Iterator[dic
 
     Where there is no such file, the JVM writes it as it ends (`java`, "Class Data Sharing"), and it
     is kept if the body succeeds: a JVM crashes that reads one which was cut.
+
+    Raises:
+        ConfigurationError: The folder of the file cannot be made.
     """
     file = Path(archive).expanduser()
     if file.exists():
         yield _with_java_option(conf, f"-XX:SharedArchiveFile={file}")
         return
-    file.parent.mkdir(parents=True, exist_ok=True)
-    written = file.with_name(f"{file.name}.{os.getpid()}")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigurationError(
+            "the folder of shared_archive= cannot be made: name one that Airflow may write to",
+            shared_archive=archive,
+            cause=error,
+        ) from error
+    written = file.with_name(f"{file.name}.{uuid4().hex}")
     try:
         yield _with_java_option(conf, f"-XX:ArchiveClassesAtExit={written}")
         if written.exists():

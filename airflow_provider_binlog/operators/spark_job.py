@@ -125,6 +125,9 @@ class SparkJobOperator(RendersObjects, SparkSubmitOperator):
             if error is not None:
                 raise error from None
             raise
+        if archive and not Path(archive).expanduser().exists():
+            # Some builds of Java have no archive of their own to add to.
+            self.log.warning("Java wrote no archive of its classes (shared_archive=%s)", archive)
         reported = read_report(store, report)
         # For a hook, a driver whose pod was deleted has not failed.
         if (error := find_error(reported)) is not None:

@@ -291,6 +291,51 @@ def test_a_job_that_fails_is_an_error_that_says_why(
         merge().execute(a_context(instance))
 
 
+@pytest.mark.parametrize("written", [True, False])
+def test_a_job_is_given_an_archive_of_classes_and_one_that_java_did_not_write_is_named(
+    submitted: ObjectStore,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    *,
+    written: bool,
+) -> None:
+    instance, archive = Instance(), tmp_path / "spark" / "merge.jsa"
+
+    def execute(operator: SparkSubmitOperator, _: Any) -> None:
+        option = operator.conf["spark.driver.extraJavaOptions"]
+        if written:
+            Path(option.removeprefix("-XX:ArchiveClassesAtExit=")).write_bytes(b"classes")
+        key = report_key("shop", a_context(instance))
+        submitted.write(key, json.dumps(REPORT).encode())
+
+    monkeypatch.setattr(SparkSubmitOperator, "execute", execute)
+
+    merge(shared_archive=str(archive)).execute(a_context(instance))
+
+    assert archive.exists() is written
+    assert ("Java wrote no archive" in capsys.readouterr().out) is not written
+
+
+def test_a_driver_in_a_cluster_has_no_archive_of_the_worker(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    extra = json.dumps({"deploy-mode": "cluster"})
+    connection = Connection(conn_id="c", conn_type="spark", host="spark://m", extra=extra)
+    monkeypatch.setattr(BaseHook, "get_connection", lambda *_: connection)
+
+    with pytest.raises(AirflowFailException, match="deploy_mode is client"):
+        merge(shared_archive="/opt/merge.jsa").execute(a_context(Instance()))
+
+
+def test_a_folder_that_cannot_be_made_is_named(submitted: ObjectStore, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+
+    with pytest.raises(AirflowFailException, match="shared_archive= cannot be made"):
+        merge(shared_archive=str(file / "merge.jsa")).execute(a_context(Instance()))
+
+
 # ------------------------------------------------------------------- a driver on a cluster
 
 
