@@ -138,6 +138,23 @@ def _stage(dsn: str, staging: str, seconds: float, every: float) -> None:
             pass
 
 
+def _find_size(process: psutil.Process) -> int:
+    """Return the resident bytes of a process; 0 if it has ended: Hadoop starts ones of a moment."""
+    try:
+        return int(process.memory_info().rss)
+    except psutil.NoSuchProcess:
+        return 0
+
+
+def _find_cpu(process: psutil.Process) -> float:
+    """Return the seconds of processor time of a process; 0 if it has ended."""
+    try:
+        used = process.cpu_times()
+    except psutil.NoSuchProcess:
+        return 0.0
+    return float(used.user + used.system)
+
+
 class _Tree:
     """A process and its children: what they use."""
 
@@ -150,12 +167,11 @@ class _Tree:
 
     def sample(self) -> None:
         """Note the resident bytes."""
-        self.sizes.append(sum(process.memory_info().rss for process in self._processes()))
+        self.sizes.append(sum(map(_find_size, self._processes())))
 
     def cpu(self) -> float:
         """Return the seconds of processor time that all have used."""
-        times = [process.cpu_times() for process in self._processes()]
-        return float(sum(used.user + used.system for used in times))
+        return sum(map(_find_cpu, self._processes()))
 
     def growth(self) -> float:
         """Return the resident bytes of the last third of the samples over those of the second."""
@@ -241,15 +257,17 @@ def _follow(
             pool.submit(_write, account, seed, per_second / _WRITERS, stop)
             for seed in range(_WRITERS)
         ]
-        time.sleep(_WARM_SECONDS)
-        began = time.time()
-        used = {name: tree.cpu() for name, tree in trees.items()}
-        while time.time() < began + busy:
-            time.sleep(_SAMPLE_SECONDS)
-            for tree in trees.values():
-                tree.sample()
-        busy_cpu = {name: tree.cpu() - used[name] for name, tree in trees.items()}
-        stop.set()
+        try:
+            time.sleep(_WARM_SECONDS)
+            began = time.time()
+            used = {name: tree.cpu() for name, tree in trees.items()}
+            while time.time() < began + busy:
+                time.sleep(_SAMPLE_SECONDS)
+                for tree in trees.values():
+                    tree.sample()
+            busy_cpu = {name: tree.cpu() - used[name] for name, tree in trees.items()}
+        finally:
+            stop.set()
         transactions = sum(writer.result() for writer in writing)
     # The last ranges are merged, too, before idling is measured.
     time.sleep(_SETTLE_SECONDS)
