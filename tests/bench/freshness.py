@@ -205,6 +205,7 @@ def measure(
     per_second: float,
     every: float,
     java_options: str,
+    properties: Sequence[str] = (),
     folder: Path,
 ) -> dict[str, Any]:
     """Follow a server that is written to for these minutes; return what was measured."""
@@ -218,10 +219,12 @@ def measure(
         environment = find_environment(folder)
         workplace = local_workplace(shared_session(environment), format_, folder / "lake")
         workplace.source = NAME
+        given = [word for one in properties for word in ("--table-property", one)]
+        conf = _AS_SUBMITTED | {_JAVA: java_options}
         return _follow(
             database,
             workplace,
-            SparkJob(workplace, environment, folder, conf=_AS_SUBMITTED | {_JAVA: java_options}),
+            SparkJob(workplace, environment, folder, conf=conf, arguments=given),
             busy=minutes * 60,
             idle=idle_minutes * 60,
             per_second=per_second,
@@ -243,7 +246,7 @@ def _follow(
 ) -> dict[str, Any]:
     account, staging = database.server.account, f"{workplace.root}/staging"
     seconds = _WARM_SECONDS + busy + idle
-    job.arguments = "--follow", f"{seconds:.0f}"
+    job.arguments = *job.arguments, "--follow", f"{seconds:.0f}"
     stage = multiprocessing.get_context("spawn").Process(
         target=_stage, args=(f"{account.dsn}?ssl_mode=disabled", staging, seconds, every)
     )
@@ -325,6 +328,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--per-second", type=float, default=200)
     parser.add_argument("--every", type=float, default=5.0, help="seconds between manifests")
     parser.add_argument("--java-options", default="", help="of the driver: --java-options=-XX:…")
+    parser.add_argument("--property", action="append", default=[], help="of new tables: name=value")
     chosen = parser.parse_args(arguments)
     wrong = False
     for format_ in chosen.format or ["delta", "iceberg"]:
@@ -337,6 +341,7 @@ def main(arguments: Sequence[str]) -> int:
             per_second=chosen.per_second,
             every=chosen.every,
             java_options=chosen.java_options,
+            properties=chosen.property,
             folder=folder,
         )
         print(json.dumps({"format": format_} | measured, indent=2), flush=True)
