@@ -303,7 +303,7 @@ def test_a_job_is_given_an_archive_of_classes_and_one_that_java_did_not_write_is
     instance, archive = Instance(), tmp_path / "spark" / "merge.jsa"
 
     def execute(operator: SparkSubmitOperator, _: Any) -> None:
-        option = operator.conf["spark.driver.extraJavaOptions"]
+        option = (operator.conf or {})["spark.driver.extraJavaOptions"]
         if written:
             Path(option.removeprefix("-XX:ArchiveClassesAtExit=")).write_bytes(b"classes")
         key = report_key("shop", a_context(instance))
