@@ -93,8 +93,8 @@ class ColumnOptions:
     """The protected columns of the tables that a glob matches: excluded ones, and hashed ones."""
 
     tables: str
-    exclude: tuple[str, ...] = ()
-    hash: tuple[str, ...] = ()
+    exclude: Sequence[str] = ()
+    hash: Sequence[str] = ()
 
     def concern(self, name: tuple[str, str]) -> bool:
         """Whether the glob matches a table."""
@@ -152,9 +152,7 @@ class TableRules:
     def columns(self) -> tuple[ColumnOptions, ...]:
         """The columns that rules exclude or hash, rule by rule."""
         columns = (
-            ColumnOptions(
-                glob, tuple(options.exclude_columns or ()), tuple(options.hash_columns or ())
-            )
+            ColumnOptions(glob, options.exclude_columns or (), options.hash_columns or ())
             for glob, options in self.by_glob.items()
         )
         return tuple(own for own in columns if own.exclude or own.hash)

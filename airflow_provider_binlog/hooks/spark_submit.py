@@ -59,8 +59,8 @@ def quiet_conf(conf: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 @contextmanager
-def shared_classes(archive: str, conf: Mapping[str, Any] | None) -> Iterator[dict[str, Any]]:
-    """Yield the settings of a job whose JVM starts from an archive of its classes.
+def shared_classes(archive: str | None, conf: Mapping[str, Any] | None) -> Iterator[dict[str, Any]]:
+    """Yield the settings of a job whose JVM starts from an archive of its classes, if one is named.
 
     Where there is no such file, the JVM writes it as it ends (`java`, "Class Data Sharing"), and it
     is kept if the body succeeds: a JVM crashes that reads one which was cut.
@@ -68,9 +68,13 @@ def shared_classes(archive: str, conf: Mapping[str, Any] | None) -> Iterator[dic
     Raises:
         ConfigurationError: The folder of the file cannot be made.
     """
+    given = {**(conf or {})}
+    if not archive:
+        yield given
+        return
     file = Path(archive).expanduser()
     if file.exists():
-        yield _with_java_option(conf, f"-XX:SharedArchiveFile={file}")
+        yield _with_java_option(given, f"-XX:SharedArchiveFile={file}")
         return
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -82,15 +86,14 @@ def shared_classes(archive: str, conf: Mapping[str, Any] | None) -> Iterator[dic
         ) from error
     written = file.with_name(f"{file.name}.{uuid4().hex}")
     try:
-        yield _with_java_option(conf, f"-XX:ArchiveClassesAtExit={written}")
+        yield _with_java_option(given, f"-XX:ArchiveClassesAtExit={written}")
         if written.exists():
             written.replace(file)
     finally:
         written.unlink(missing_ok=True)
 
 
-def _with_java_option(conf: Mapping[str, Any] | None, option: str) -> dict[str, Any]:
-    conf = conf or {}
+def _with_java_option(conf: Mapping[str, Any], option: str) -> dict[str, Any]:
     options = f"{conf.get(_JAVA_OPTIONS, '')} {shlex.quote(option)}".strip()
     return {**conf, _JAVA_OPTIONS: options}
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -113,9 +112,8 @@ class SparkJobOperator(RendersObjects, SparkSubmitOperator):
             # That of a job that Airflow may wait for stays: it may have ended just now.
             forget_report(store, report)
         archive = self.shared_archive
-        sharing = nullcontext(self.conf) if not archive else shared_classes(archive, self.conf)
         try:
-            with sharing as self.conf:
+            with shared_classes(archive, self.conf) as self.conf:
                 super().execute(context)
         except Exception as failure:
             # What a hook raises depends on where the driver runs.

@@ -1,8 +1,8 @@
-"""What a merge of few changes is measured beside: a Spark application that runs plain MERGEs.
+"""Run plain MERGEs, which a merge of few changes is measured beside, as a Spark application.
 
     spark-submit bare_merges.py '{"format": "iceberg", "targets": ["lake.shop.t1"], "settings": …}'
 
-One statement for each table, of two literal rows, four tables at a time. It knows beforehand what
+One statement for each table, of two literal rows, some tables at a time. It knows beforehand what
 is to be changed, reads no state and checks nothing.
 """
 
@@ -15,7 +15,6 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-_THREADS = 4
 _ROW = (
     "(CAST({key} AS BIGINT), {number}, '{name}', 'one@example.com', CAST(NULL AS DECIMAL(12, 2)),"
     " CAST(NULL AS INT), CAST(NULL AS TIMESTAMP_NTZ), CAST(NULL AS TIMESTAMP))"
@@ -39,7 +38,7 @@ def main(given: dict[str, Any]) -> None:
             " ON t.id = s.id WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
         ).collect()
 
-    with ThreadPoolExecutor(_THREADS) as pool:
+    with ThreadPoolExecutor(given["threads"]) as pool:
         list(pool.map(merge, given["targets"]))
     spark.stop()
 

@@ -17,9 +17,9 @@ import shutil
 import statistics
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from random import Random
 from threading import Event
@@ -138,23 +138,6 @@ def _stage(dsn: str, staging: str, seconds: float, every: float) -> None:
             pass
 
 
-def _find_size(process: psutil.Process) -> int:
-    """Return the resident bytes of a process; 0 if it has ended: Hadoop starts ones of a moment."""
-    try:
-        return int(process.memory_info().rss)
-    except psutil.NoSuchProcess:
-        return 0
-
-
-def _find_cpu(process: psutil.Process) -> float:
-    """Return the seconds of processor time of a process; 0 if it has ended."""
-    try:
-        used = process.cpu_times()
-    except psutil.NoSuchProcess:
-        return 0.0
-    return float(used.user + used.system)
-
-
 class _Tree:
     """A process and its children: what they use."""
 
@@ -162,16 +145,22 @@ class _Tree:
         self._process = psutil.Process(pid)
         self.sizes: list[int] = []
 
-    def _processes(self) -> list[psutil.Process]:
-        return [self._process, *self._process.children(recursive=True)]
+    def _sum(self, use: Callable[[psutil.Process], float]) -> float:
+        """Return what all use, without those that have just ended."""
+        total = 0.0
+        for process in [self._process, *self._process.children(recursive=True)]:
+            # Hadoop starts processes of a moment.
+            with suppress(psutil.NoSuchProcess):
+                total += use(process)
+        return total
 
     def sample(self) -> None:
         """Note the resident bytes."""
-        self.sizes.append(sum(map(_find_size, self._processes())))
+        self.sizes.append(int(self._sum(lambda process: process.memory_info().rss)))
 
     def cpu(self) -> float:
         """Return the seconds of processor time that all have used."""
-        return sum(map(_find_cpu, self._processes()))
+        return self._sum(lambda process: sum(process.cpu_times()[:2]))
 
     def growth(self) -> float:
         """Return the resident bytes of the last third of the samples over those of the second."""
@@ -205,7 +194,7 @@ def measure(
     per_second: float,
     every: float,
     java_options: str,
-    properties: Sequence[str] = (),
+    properties: Sequence[str],
     folder: Path,
 ) -> dict[str, Any]:
     """Follow a server that is written to for these minutes; return what was measured."""

@@ -1,4 +1,4 @@
-"""What a scheduled merge of few changes costs: `python -m tests.bench scheduled`.
+"""Cost of a scheduled merge of few changes: `python -m tests.bench scheduled`.
 
 A job of its own, from spark-submit to its end, beside one that starts the same Spark with the same
 settings and runs a literal MERGE for each table. The two take turns, each from the same state of
@@ -17,12 +17,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from airflow_provider_binlog.hooks.spark_submit import shared_classes
+from airflow_provider_binlog.spark.job import session
 from airflow_provider_binlog.spark.job.options import APPLICATION, build_py_files
 from airflow_provider_binlog.spark.job.session import (
     delta_conf,
@@ -43,17 +43,10 @@ _TARGETS = "targets.json"
 _TARGET = 1.2
 _FIRST_COMPILER = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 # What the merge sets for few rows.
-_FEW = {
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.leafNodeDefaultParallelism": "1",
+_FEW = session._FEW | {
     "spark.sql.shuffle.partitions": "1",
-    "spark.databricks.delta.snapshotPartitions": "1",
     "spark.databricks.delta.merge.materializeSource": "none",
 }
-
-RESULT = RUN_FOLDER / "bench-scheduled.json"
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -70,8 +63,9 @@ def main(arguments: Sequence[str]) -> int:
             measured = _measure(format_, tables, options)
             results[f"{format_}, {tables}"] = {way: asdict(cost) for way, cost in measured.items()}
             _report(format_, tables, measured)
-    RESULT.write_text(json.dumps(results, indent=1))
-    print(f"kept in {RESULT}")
+    result = RUN_FOLDER / f"bench-scheduled{'-archive' * options.archive}.json"
+    result.write_text(json.dumps(results, indent=1))
+    print(f"kept in {result}")
     return 0
 
 
@@ -131,21 +125,21 @@ def _submit_ours(format_: str, folder: Path, *, archive: bool) -> None:
     arguments += ["--format", format_, "--lake", lake, "--threads", str(THREADS)]
     arguments += ["--report", f"file://{folder}/live/report.json"]
     packages = ["--py-files", str(build_py_files(folder))]
-    kept = folder / "ours.jsa" if archive else None
+    kept = f"{folder}/ours.jsa" if archive else None
     _submit(format_, folder, [*packages, str(APPLICATION), *arguments], {}, kept)
     report = json.loads((folder / "live" / "report.json").read_bytes())
     assert report["status"] == "merged", report
 
 
 def _submit_bare(format_: str, folder: Path, targets: list[str], *, archive: bool) -> None:
-    given = {"targets": targets, "settings": _FEW, "number": _NUMBER}
+    given = {"targets": targets, "settings": _FEW, "number": _NUMBER, "threads": THREADS}
     application = str(Path(__file__).with_name("bare_merges.py"))
-    kept = folder / "bare.jsa" if archive else None
+    kept = f"{folder}/bare.jsa" if archive else None
     _submit(format_, folder, [application, json.dumps(given)], job_settings(), kept)
 
 
 def _submit(
-    format_: str, folder: Path, command: list[str], more: dict[str, str], archive: Path | None
+    format_: str, folder: Path, command: list[str], more: dict[str, str], archive: str | None
 ) -> None:
     environment = find_environment(folder)
     warehouse = f"file://{folder}/live/lake"
@@ -161,11 +155,9 @@ def _submit(
         },
         more,
     )
-    sharing = nullcontext(conf) if archive is None else shared_classes(str(archive), conf)
-    with sharing as conf, (folder / "job.log").open("wb") as log:
-        settings = [word for name, value in conf.items() for word in ("--conf", f"{name}={value}")]
+    with shared_classes(archive, conf) as shared, (folder / "job.log").open("wb") as log:
         subprocess.run(
-            [str(environment.submit), "--master", "local[2]", *settings, *command],
+            [*environment.command(shared), *command],
             cwd=folder,
             env=os.environ | environment.variables,
             stdout=log,

@@ -64,12 +64,10 @@ class SparkJob:
         if workplace.format == "iceberg":
             warehouse = workplace.spark.conf.get(f"spark.sql.catalog.{workplace.catalog}.warehouse")
             format_conf = iceberg_conf(workplace.catalog, str(warehouse))
-        submit = self.environment.submit
-        submit = submit if self.home is None else self.home / "bin" / submit.name
-        command = [str(submit), "--master", self.master]
         conf = join_confs(self.environment.conf, format_conf) | dict(self.conf)
-        for name, value in conf.items():
-            command += ["--conf", f"{name}={value}"]
+        command = self.environment.command(conf, self.master)
+        if self.home is not None:
+            command[0] = str(self.home / "bin" / self.environment.submit.name)
         command += ["--py-files", str(build_py_files(self.folder)), str(APPLICATION)]
         options = workplace.options()
         command += ["--staging", options.staging, "--source", options.source]

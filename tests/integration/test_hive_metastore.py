@@ -51,9 +51,7 @@ def submit(
     conf = join_confs(spark_environment.conf, delta_conf(), metastore.conf)
 
     def run(application: str, *arguments: str) -> None:
-        command = [str(spark_environment.submit), "--master", "local[2]", "--driver-memory", "512m"]
-        for name, value in conf.items():
-            command += ["--conf", f"{name}={value}"]
+        command = [*spark_environment.command(conf), "--driver-memory", "512m"]
         command += ["--py-files", str(build_py_files(tmp_path)), application, *arguments]
         done = subprocess.run(
             command,

@@ -86,9 +86,7 @@ def test_the_job_is_submitted_and_reports(
     source.commit()
     conf = join_confs(spark_environment.conf, iceberg_conf("own", f"{tmp_path}/warehouse"))
     del conf["spark.log.level"]  # the job's own
-    command = [str(spark_environment.submit), "--master", "local[2]"]
-    for name, value in conf.items():
-        command += ["--conf", f"{name}={value}"]
+    command = spark_environment.command(conf)
     command += ["--py-files", str(build_py_files(tmp_path)), str(APPLICATION)]
     command += ["--staging", f"{workplace.root}/staging", "--source", workplace.source]
     command += ["--format", "iceberg", "--lake", "own", "--options"]

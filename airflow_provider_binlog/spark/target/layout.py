@@ -7,7 +7,7 @@ next merge reports that once: the property `LAYOUT` says which options were last
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
 from airflow_provider_binlog.errors import ConfigurationError
@@ -22,15 +22,14 @@ LAYOUT = "binlog.layout"
 class Layout:
     """How the rows of a table are laid out; each as `TableOptions` says."""
 
-    cluster_by: tuple[str, ...] = ()
-    partition_by: tuple[str, ...] = ()
-    sort_by: tuple[str, ...] = ()
+    cluster_by: Sequence[str] = ()
+    partition_by: Sequence[str] = ()
+    sort_by: Sequence[str] = ()
 
     @classmethod
     def of(cls, options: TableOptions) -> Layout:
         """Return the layout that options say."""
-        chosen = options.cluster_by, options.partition_by, options.sort_by
-        return cls(*(tuple(terms or ()) for terms in chosen))
+        return cls(options.cluster_by or (), options.partition_by or (), options.sort_by or ())
 
     @property
     def given(self) -> dict[str, list[str]]:

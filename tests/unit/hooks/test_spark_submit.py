@@ -1,4 +1,4 @@
-"""What a job starts from, what of its output is in a task's log, and why it failed."""
+"""Archive of classes, log and failure of a spark-submit."""
 
 from __future__ import annotations
 

@@ -317,17 +317,6 @@ def test_a_job_is_given_an_archive_of_classes_and_one_that_java_did_not_write_is
     assert ("Java wrote no archive" in capsys.readouterr().out) is not written
 
 
-def test_a_driver_in_a_cluster_has_no_archive_of_the_worker(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    extra = json.dumps({"deploy-mode": "cluster"})
-    connection = Connection(conn_id="c", conn_type="spark", host="spark://m", extra=extra)
-    monkeypatch.setattr(BaseHook, "get_connection", lambda *_: connection)
-
-    with pytest.raises(AirflowFailException, match="deploy_mode is client"):
-        merge(shared_archive="/opt/merge.jsa").execute(a_context(Instance()))
-
-
 def test_a_folder_that_cannot_be_made_is_named(submitted: ObjectStore, tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.touch()
@@ -346,13 +335,7 @@ class States(dict[str, str]):
         self[key] = value
 
 
-def run_on_cluster(
-    monkeypatch: pytest.MonkeyPatch,
-    report: dict[str, Any] | None,
-    state: str = "FINISHED",
-    earlier: str = "FINISHED",
-) -> Any:
-    """Merge in a task whose first try's driver, as it reported, succeeded; another one ends so."""
+def connect_to_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     connection = Connection(
         conn_id="cluster",
         conn_type="spark",
@@ -360,6 +343,16 @@ def run_on_cluster(
         extra=json.dumps({"deploy-mode": "cluster"}),
     )
     monkeypatch.setattr(BaseHook, "get_connection", lambda *_: connection)
+
+
+def run_on_cluster(
+    monkeypatch: pytest.MonkeyPatch,
+    report: dict[str, Any] | None,
+    state: str = "FINISHED",
+    earlier: str = "FINISHED",
+) -> Any:
+    """Merge in a task whose first try's driver, as it reported, succeeded; another one ends so."""
+    connect_to_cluster(monkeypatch)
     monkeypatch.setattr(module, "find_idle_report", lambda *_: None)
     context = a_context(Instance())
     context["task_state_store"] = States({BinlogMergeOperator.external_id_key: "driver-1"})
@@ -383,6 +376,15 @@ def run_on_cluster(
     ):
         monkeypatch.setattr(SparkSubmitOperator, name, method)
     return merge(staged=STAGED | {"staging_path": "memory://driver"}).execute(context)
+
+
+def test_a_driver_in_a_cluster_has_no_archive_of_the_worker(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    connect_to_cluster(monkeypatch)
+
+    with pytest.raises(AirflowFailException, match="deploy_mode is client"):
+        merge(shared_archive="/opt/merge.jsa").execute(a_context(Instance()))
 
 
 def test_a_cleared_task_merges_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -78,7 +78,7 @@ _ANSWERS: dict[str, Answer] = {
         [[*[name] * 3, "BASE TABLE", _COMMENT] for name in NAMES],
     ),
     ".COLUMNS": (_COLUMNS, [[*[name] * 3, *_COLUMN, *[_COMMENT] * 3] for name in NAMES]),
-    ".STATISTICS": (_INDEX, [[*[each] * 2, "PRIMARY", each, None, "BTREE"] for each in NAMES]),
+    ".STATISTICS": (_INDEX, [[*[name] * 2, "PRIMARY", name, None, "BTREE"] for name in NAMES]),
 }
 
 
