@@ -131,7 +131,8 @@ def _print_table(report: TableReport, number: int, total: int) -> None:
 
 
 def _print_line(line: str) -> None:
-    print(line, flush=True)
+    # One write: the end of a line that is written by itself may follow that of another thread.
+    print(f"{line}\n", end="", flush=True)
 
 
 def _print_report(report: Report) -> None:
