@@ -42,7 +42,7 @@ PANELS = (
     Panel("rows", tuple((10**power, f"rows{10**power}") for power in (5, 6, 7)), linear=True),
     Panel(
         "tables, 60,000 transactions in all",
-        tuple((count, f"tables{count}") for count in (10, 100, 1000)),
+        tuple((count, f"tables{count}") for count in (10, 100, 1000, 10_000)),
         linear=False,
     ),
     Panel(

@@ -196,6 +196,7 @@ SPECS = {
     "tables10": LogSpec("60,000 inserts in turns into 10 tables", 60_000, 4, _many(10)),
     "tables100": LogSpec("60,000 inserts in turns into 100 tables", 60_000, 4, _many(100)),
     "tables1000": LogSpec("60,000 inserts in turns into 1,000 tables", 60_000, 4, _many(1000)),
+    "tables10000": LogSpec("60,000 inserts in turns into 10,000 tables", 60_000, 4, _many(10_000)),
     "large_insert": LogSpec("one row of 60 MiB inserted", 1, 3, _large(updated=False)),
     "large_update": LogSpec("one row of 60 MiB updated", 2, 3, _large(updated=True)),
     **{
