@@ -6,8 +6,10 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -48,7 +50,7 @@ from airflow_provider_binlog.snapshot.plan import (
     wait_until_idle,
 )
 from airflow_provider_binlog.snapshot_manifest import Chunk, snapshot_part_path
-from airflow_provider_binlog.staging.part_writer import write_part
+from airflow_provider_binlog.staging.part_writer import PartQueue, WrittenPart
 from airflow_provider_binlog.transport.server.consistent_read import (
     ConsistentRead,
     open_read,
@@ -128,8 +130,27 @@ def describe_table(
     return ReadTable(layout, schema.staged, find_key(layout, read.schema, order))
 
 
-def read_chunk(plan: SnapshotPlan, number: int, reader: ChunkReader) -> ChunkRecord:
-    """Read a chunk of a plan, stage its rows, and store its record, which is returned.
+@dataclass(frozen=True)
+class ReadChunk:
+    """A chunk whose rows are read; some of its parts may still be written."""
+
+    chunk: Chunk
+    is_exact: bool
+    parts: ChunkParts
+
+    def record(self, snapshot: str, files: SnapshotFiles) -> ChunkRecord:
+        """Wait for its parts, and store its record, which is returned.
+
+        Raises:
+            StagingError: A part, or the record, could not be written.
+        """
+        record = ChunkRecord(self.chunk, self.is_exact, self.parts.written())
+        files.write_record(snapshot, record)
+        return record
+
+
+def read_chunk(plan: SnapshotPlan, number: int, reader: ChunkReader, queue: PartQueue) -> ReadChunk:
+    """Read a chunk of a plan; its last part may be written while the next chunk is read.
 
     Raises:
         TableAlteredError: The table has another schema than in the plan, or another order.
@@ -156,7 +177,7 @@ def read_chunk(plan: SnapshotPlan, number: int, reader: ChunkReader) -> ChunkRec
         table = _describe(read, plan, reader)
         if not _is_planned(table, plan):
             raise TableAlteredError(ALTERED)
-        parts = ChunkParts(plan, number, read.low, reader)
+        parts = ChunkParts(plan, number, read.low, reader, queue)
         results = compile_results(table.layout)
         pace = RowPace(reader.throttle.rows_per_second_max)
         statement = _statement(plan, number, table.key, results)
@@ -171,11 +192,7 @@ def read_chunk(plan: SnapshotPlan, number: int, reader: ChunkReader) -> ChunkRec
             if code == ER.TABLE_DEF_CHANGED or (of_columns and _is_altered(plan, reader)):
                 raise TableAlteredError(ALTERED) from error
             raise
-    record = ChunkRecord(
-        Chunk(number, read.low, high, parts.rows), read.is_exact, tuple(parts.parts)
-    )
-    reader.files.write_record(plan.id, record)
-    return record
+    return ReadChunk(Chunk(number, read.low, high, parts.rows), read.is_exact, parts)
 
 
 def _open(
@@ -223,15 +240,20 @@ def _read_rows(
 
 
 class ChunkParts:
-    """Collects the rows of one chunk and writes parts.
+    """Collects the rows of one chunk and has them written as parts.
 
     Attributes:
-        parts: Parts that were written, in the order of their rows.
-        rows: How many rows they have.
+        rows: How many rows the parts have.
     """
 
-    def __init__(self, plan: SnapshotPlan, number: int, low: Position, reader: ChunkReader) -> None:
-        self.parts: list[Part] = []
+    def __init__(
+        self,
+        plan: SnapshotPlan,
+        number: int,
+        low: Position,
+        reader: ChunkReader,
+        queue: PartQueue,
+    ) -> None:
         self.rows = 0
         self._plan = plan
         self._number = number
@@ -240,13 +262,15 @@ class ChunkParts:
         self._read_at = time.time_ns() // 1000
         self._files = reader.files
         self._bytes_max = reader.limits.decoded_bytes_max
+        self._queue = queue
         self._token = secrets.token_hex(_TOKEN_BYTES)
         self._buffered: list[list[Array]] = []
         self._bytes = 0
         self._replaced: Counter[str] = Counter()
+        self._parts: list[tuple[partial[Part], Future[WrittenPart]]] = []
 
     def add(self, rows: Converted) -> None:
-        """Buffer rows, and write a part once it is full."""
+        """Buffer rows, and have a part written once it is full."""
         self._buffered.append(rows.columns)
         self._bytes += sum(column.nbytes for column in rows.columns)
         self._replaced.update(rows.unrepresentable)
@@ -255,33 +279,39 @@ class ChunkParts:
             self.flush()
 
     def flush(self) -> None:
-        """Write the buffered rows as a part."""
+        """Have the buffered rows written as a part, once the part before it is encoded."""
         count = sum(len(columns[0]) for columns in self._buffered)
         if not count:
             return
         first = (self._number << _ROW_CHUNK_SHIFT) + self.rows
-        path = snapshot_part_path(self._plan.id, self._number, f"{self._token}{len(self.parts):06}")
+        token = f"{self._token}{len(self._parts):06}"
+        path = snapshot_part_path(self._plan.id, self._number, token)
         table = self._table(first, count)
         self._buffered = []
-        written = write_part(self._files.store, self._files.key(path), table, self._plan.schema)
-        self.parts.append(
-            Part(
-                path=path,
-                schema=self._plan.schema.id,
-                rows=count,
-                bytes=written.bytes,
-                sha256=written.sha256,
-                first_row=first,
-                last_row=first + count - 1,
-                first_commit=self._read_at,
-                last_commit=self._read_at,
-                changes={ChangeType.INSERT.value: count},
-                replaced=dict(sorted(self._replaced.items())),
-            )
+        written = self._queue.write(self._files.key(path), table, self._plan.schema)
+        part = partial(
+            Part,
+            path=path,
+            schema=self._plan.schema.id,
+            rows=count,
+            first_row=first,
+            last_row=first + count - 1,
+            first_commit=self._read_at,
+            last_commit=self._read_at,
+            changes={ChangeType.INSERT.value: count},
+            replaced=dict(sorted(self._replaced.items())),
         )
+        self._parts.append((part, written))
         self.rows += count
         self._bytes = 0
         self._replaced.clear()
+
+    def written(self) -> tuple[Part, ...]:
+        """Return the parts in the order of their rows, once they are written."""
+        return tuple(
+            part(bytes=written.result().bytes, sha256=written.result().sha256)
+            for part, written in self._parts
+        )
 
     def _table(self, first: int, count: int) -> pa.Table:
         columns = [pa.chunked_array(pieces) for pieces in zip(*self._buffered, strict=True)]

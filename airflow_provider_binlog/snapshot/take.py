@@ -34,6 +34,7 @@ from airflow_provider_binlog.snapshot.plan import (
 from airflow_provider_binlog.snapshot_manifest import SnapshotManifest, snapshot_path
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
 from airflow_provider_binlog.staging.object_store import ObjectStore
+from airflow_provider_binlog.staging.part_writer import PartQueue
 from airflow_provider_binlog.transport.server.consistent_read import open_read, open_session
 from airflow_provider_binlog.transport.server.driver import Connect, Connection
 from airflow_provider_binlog.transport.server.information_schema import list_tables
@@ -245,9 +246,15 @@ def read_chunks(
     missing = [number for number, record in records.items() if record is None]
     progress = _ChunkProgress(len(missing), on_progress)
     reader = replace(reader, on_rows=progress.add_rows)
-    for number in missing:
-        records[number] = read_chunk(plan, number, reader)
-        progress.end_chunk()
+    with PartQueue(reader.files.store) as queue:
+        reads = (read_chunk(plan, number, reader, queue) for number in missing)
+        read = next(reads, None)
+        while read is not None:
+            # Its rows are encoded while those of the next one are read.
+            following = next(reads, None)
+            records[read.chunk.number] = read.record(plan.id, reader.files)
+            progress.end_chunk()
+            read = following
     return sum(record.chunk.rows for record in records.values() if record is not None)
 
 

@@ -127,7 +127,7 @@ def test_a_task_that_the_kernel_kills_for_its_memory(
         memory_group.limit(memory)
         assert worker.call("run", task) == ("killed", signal.SIGKILL)
         assert visible(tasks) == [(1, [])]
-    memory_group.limit(128 * MIB)
+    memory_group.limit(160 * MIB)
     finish(tasks, worker, task)
 
 

@@ -30,6 +30,7 @@ from airflow_provider_binlog.snapshot.chunk import ChunkReader, read_chunk
 from airflow_provider_binlog.snapshot.plan import SnapshotFiles, SnapshotRequest, Throttle
 from airflow_provider_binlog.snapshot.take import begin_snapshot, complete_snapshot, read_chunks
 from airflow_provider_binlog.snapshot_manifest import SnapshotManifest
+from airflow_provider_binlog.staging.part_writer import PartQueue
 from tests.support.dying_store import DyingStore, KilledError
 from tests.support.ranges import Range, end_of, live, stage
 from tests.support.snapshots import (
@@ -135,7 +136,7 @@ def test_tasks_share_the_chunks_of_a_table(database: Database) -> None:
     assert begin_snapshot(request, settings_of(database).connect, store) == plan
     other = replace(plan, identity=replace(plan.identity, server="another"))
     with pytest.raises(ServerChangedError, match="begin it again"):
-        read_chunk(other, 0, readers[0])
+        read_chunk(other, 0, readers[0], PartQueue(store))
 
 
 def test_mapped_tasks_share_the_chunks_of_tables(

@@ -221,11 +221,11 @@ class OneCall:
         extra = {"ssl_mode": "disabled", **self.account.get("extra", {})}
         connection = json.dumps(fields | self.account | {"extra": extra})
 
-        def read(plan: Any, number: int, reader: Any) -> Any:
-            record = read_chunk(plan, number, reader)
+        def read(plan: Any, number: int, *given: Any) -> Any:
+            chunk = read_chunk(plan, number, *given)
             if number == 0:
                 between("chunk", plan.table)
-            return record
+            return chunk
 
         variables = self._variables
         with (
