@@ -58,6 +58,14 @@ binlog_to_lake_dag(
     merge=shop.SPARK,
 )
 """
+# As the documentation has it, for the DAG of the demo.
+_EXAMPLES = ROOT / "airflow_provider_binlog" / "example_dags"
+_APPROVED = {
+    "binlog_shop.py": (ROOT / "dags" / "binlog_shop.py").read_text(),
+    "binlog_reload.py": (_EXAMPLES / "binlog_reload.py")
+    .read_text()
+    .replace('trigger_dag_id="binlog_to_lake"', f'trigger_dag_id="{_DAG}"'),
+}
 _MINUTES = int(os.environ.get("MINUTES", "10"))
 _RUN_SECONDS = 1200
 _PAGE = f"/plugin/binlog/binlog/source?dag_id={_DAG}&name=shop"
@@ -71,15 +79,19 @@ class System:
 
     def trigger(self, ends: str = "success") -> None:
         """Trigger a run, as the UI does, and wait for its end."""
-        path = f"/api/v2/dags/{_DAG}/dagRuns"
-        answer = self.server.request("POST", path, user="admin", body={"logical_date": None})
-        assert answer.status == 200, answer.text
-        self.await_end(answer.json["dag_run_id"], ends)
+        self.await_end(self.begin(_DAG), ends)
 
-    def await_end(self, run_id: str, ends: str = "success") -> None:
+    def begin(self, dag_id: str, **conf: list[str]) -> str:
+        """Trigger a run of a DAG, and return its id."""
+        path, body = f"/api/v2/dags/{dag_id}/dagRuns", {"logical_date": None, "conf": conf}
+        answer = self.server.request("POST", path, user="admin", body=body)
+        assert answer.status == 200, answer.text
+        return str(answer.json["dag_run_id"])
+
+    def await_end(self, run_id: str, ends: str = "success", dag_id: str = _DAG) -> None:
         """Wait until a run has ended in a state."""
         deadline = time.monotonic() + _RUN_SECONDS
-        path = f"/api/v2/dags/{_DAG}/dagRuns/{run_id}"
+        path = f"/api/v2/dags/{dag_id}/dagRuns/{run_id}"
         while True:
             state = self.server.request("GET", path, user="admin").json["state"]
             if state in ("success", "failed"):
@@ -122,12 +134,13 @@ def system(
     create_airflow: Callable[..., Airflow],
     spark_environment: SparkEnvironment,
 ) -> Iterator[System]:
-    """A system with the DAG of the demo, or with the text of another one."""
+    """A system with the DAG of the demo, or with other DAGs: the texts of their files."""
     airflow = create_shop_airflow(create_airflow, database, lake, spark_environment)
-    if text := getattr(request, "param", None):
+    if files := getattr(request, "param", None):
         folder = airflow.home / "dags"
         folder.mkdir()
-        (folder / "shop.py").write_text(text)
+        for name, text in files.items():
+            (folder / name).write_text(text)
         own = {"AIRFLOW__CORE__DAGS_FOLDER": str(folder), "PYTHONPATH": str(ROOT)}
         airflow.variables |= own
     variables = airflow.variables | {
@@ -140,15 +153,16 @@ def system(
     try:
         server.await_health("scheduler", "dag_processor", "triggerer")
         deadline = time.monotonic() + 300
-        while server.request("GET", f"/api/v2/dags/{_DAG}", user="admin").status != 200:
-            assert time.monotonic() < deadline
-            time.sleep(0.5)
+        for dag_id in {_DAG, *(Path(name).stem for name in files or ())}:
+            while server.request("GET", f"/api/v2/dags/{dag_id}", user="admin").status != 200:
+                assert time.monotonic() < deadline
+                time.sleep(0.5)
         yield System(airflow, server)
     finally:
         server.stop()
 
 
-def open_page(system: System, browser: Browser) -> Page:
+def open_page(system: System, browser: Browser, path: str = _PAGE) -> Page:
     page = browser.new_page(viewport={"width": 1300, "height": 1000})
     cookie: Any = {
         "name": "_token",
@@ -156,7 +170,7 @@ def open_page(system: System, browser: Browser) -> Page:
         "url": system.server.url,
     }
     page.context.add_cookies([cookie])
-    page.goto(f"{system.server.url}{_PAGE}")
+    page.goto(f"{system.server.url}{path}")
     return page
 
 
@@ -197,7 +211,9 @@ def triggerer_memory(system: System) -> int:
     return total
 
 
-@pytest.mark.parametrize("system", [_EVERY_MINUTE], indirect=True, ids=["every minute"])
+@pytest.mark.parametrize(
+    "system", [{"binlog_shop.py": _EVERY_MINUTE}], indirect=True, ids=["every minute"]
+)
 def test_a_database_that_is_written_is_followed_by_runs_every_minute(
     system: System,
     database: Database,
@@ -283,3 +299,30 @@ def test_the_page_shows_a_broken_table_and_its_button_mends_it(
     assert links["Binlog page"] == f"{system.server.url}{_PAGE}"
     page.goto(links["Manifest"])
     frame.get_by_role("heading", name=re.compile("Manifest")).wait_for()
+
+
+@pytest.mark.parametrize("system", [_APPROVED], indirect=True, ids=["approved"])
+def test_a_table_is_reloaded_once_a_person_approves_it(
+    system: System,
+    database: Database,
+    lake: Lake,
+    browser: Browser,
+    spark_environment: SparkEnvironment,
+) -> None:
+    system.trigger()
+    database.execute("SET sql_log_bin = 0", "UPDATE orders SET note = 'spoiled' WHERE id = 1")
+    asked = system.begin("binlog_reload", reload=[f"{database.name}.orders"])
+    system.await_task("approve", "awaiting_input")
+    # Nothing happens before the answer.
+    system.trigger()
+    assert len(lake.differences(spark_environment, database)) == 1
+
+    path = f"/dags/binlog_reload/runs/{asked}/tasks/approve/required_actions"
+    page = open_page(system, browser, path)
+    page.get_by_text(f"Reload {database.name}.orders?").first.wait_for()
+    page.get_by_role("button", name="Approve").click()
+    system.await_end(asked, dag_id="binlog_reload")
+    runs = system.server.request("GET", f"/api/v2/dags/{_DAG}/dagRuns", user="admin").json
+    for run in runs["dag_runs"]:
+        system.await_end(run["dag_run_id"])
+    assert lake.differences(spark_environment, database) == []
