@@ -138,14 +138,15 @@ class ReadChunk:
     is_exact: bool
     parts: ChunkParts
 
-    def record(self, snapshot: str, files: SnapshotFiles) -> ChunkRecord:
+    def record(self, plan: SnapshotPlan, files: SnapshotFiles) -> ChunkRecord:
         """Wait for its parts, and store its record, which is returned.
 
         Raises:
             StagingError: A part, or the record, could not be written.
         """
-        record = ChunkRecord(self.chunk, self.is_exact, self.parts.written())
-        files.write_record(snapshot, record)
+        with error_context(table=".".join(plan.name), chunk=self.chunk.number):
+            record = ChunkRecord(self.chunk, self.is_exact, self.parts.written())
+            files.write_record(plan.id, record)
         return record
 
 

@@ -250,9 +250,11 @@ def read_chunks(
         reads = (read_chunk(plan, number, reader, queue) for number in missing)
         read = next(reads, None)
         while read is not None:
-            # Its rows are encoded while those of the next one are read.
-            following = next(reads, None)
-            records[read.chunk.number] = read.record(plan.id, reader.files)
+            try:
+                # Its rows are encoded while those of the next one are read.
+                following = next(reads, None)
+            finally:
+                records[read.chunk.number] = read.record(plan, reader.files)
             progress.end_chunk()
             read = following
     return sum(record.chunk.rows for record in records.values() if record is not None)

@@ -26,6 +26,7 @@ from airflow_provider_binlog.errors import (
     UnsupportedError,
 )
 from airflow_provider_binlog.operators import needed_tables, snapshot
+from airflow_provider_binlog.read_progress import ReadProgress
 from airflow_provider_binlog.snapshot.chunk import ChunkReader, read_chunk
 from airflow_provider_binlog.snapshot.plan import SnapshotFiles, SnapshotRequest, Throttle
 from airflow_provider_binlog.snapshot.take import begin_snapshot, complete_snapshot, read_chunks
@@ -89,8 +90,38 @@ def test_a_process_that_dies_at_any_write_is_continued(
         )
         assert plan is not None
         assert plan.id == taken.id
-        # What was written is not written again, but for what the dead one had not noted.
-        assert retry.writes <= whole.writes - at + 2
+        # What was written is not written again, but for what the dead one had not noted: a part
+        # of a chunk, one of the next chunk, and the write that it died of.
+        assert retry.writes <= whole.writes - at + 3
+
+
+def test_a_task_that_is_interrupted_keeps_the_chunks_that_it_read(database: Database) -> None:
+    fill(database)
+    request = SnapshotRequest(
+        source_name=SOURCE,
+        name=(database.name, "numbers"),
+        created_by="interrupted",
+        chunk_bytes=_CHUNK_BYTES,
+    )
+    connect = settings_of(database).connect
+    plan = begin_snapshot(request, connect, new_store())
+    reader, numbers = ChunkReader(connect, SnapshotFiles(new_store(), SOURCE)), range(2)
+    rows: list[int] = []
+
+    def interrupt(progress: ReadProgress) -> None:
+        rows.append(progress.rows)
+        if len(rows) == 2:
+            raise TimeoutError
+
+    with pytest.raises(TimeoutError):
+        read_chunks(plan, numbers, reader, on_progress=interrupt)
+    # The second one was read when the time was over.
+    first, second = (reader.files.find_record(plan.id, number) for number in numbers)
+    assert first is not None
+    assert second is None
+    assert first.chunk.rows == rows[0] < rows[1]
+    assert read_chunks(plan, numbers, reader) == rows[1]
+    assert reader.files.find_record(plan.id, 0) == first
 
 
 # ------------------------------------------------------------------- several tasks
