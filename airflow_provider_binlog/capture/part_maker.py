@@ -40,7 +40,7 @@ from airflow_provider_binlog.rows.layout import RowLayout
 from airflow_provider_binlog.rows.values import batches
 from airflow_provider_binlog.schema import Schema, TableId
 from airflow_provider_binlog.schema_history.tables import TableInRange
-from airflow_provider_binlog.staging.part_writer import PartQueue
+from airflow_provider_binlog.staging.part_writer import PartQueue, QueuedPart
 from airflow_provider_binlog.staging.paths import part_key, part_path
 
 # Per row: its change columns, and what the decoder keeps of its offset.
@@ -305,7 +305,7 @@ class PartMaker:
             changes=staged.changes,
             replaced=dict(replaced),
         )
-        waiting.entry.parts.append((part, written))
+        waiting.entry.parts.append(QueuedPart(part, written))
         self.parts += 1
         self.rows += staged.table.num_rows
 

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
@@ -34,14 +32,14 @@ from airflow_provider_binlog.changes import (
     ROW,
     ChangeType,
 )
-from airflow_provider_binlog.manifest import Part, TableChanges
+from airflow_provider_binlog.manifest import TableChanges
 from airflow_provider_binlog.rows.decode import DecodedRows, RowsEvents
 from airflow_provider_binlog.rows.images.partial import first_rows
 from airflow_provider_binlog.rows.layout import RowLayout
 from airflow_provider_binlog.rows.values import Array, Int64Array
 from airflow_provider_binlog.schema import Schema
 from airflow_provider_binlog.schema_history.tables import TableInRange
-from airflow_provider_binlog.staging.part_writer import WrittenPart
+from airflow_provider_binlog.staging.part_writer import QueuedPart
 
 CHANGE_TYPES = tuple(ChangeType)
 """The change types in the order of `DecodedRows.change`."""
@@ -369,7 +367,7 @@ class ManifestEntry:
 
     schemas: dict[int, Schema] = field(default_factory=dict)
     images: dict[tuple[int, ...], int] = field(default_factory=dict)
-    parts: list[tuple[partial[Part], Future[WrittenPart]]] = field(default_factory=list)
+    parts: list[QueuedPart] = field(default_factory=list)
     unrepresentable: Counter[str] = field(default_factory=Counter)
     invalid_text: Counter[str] = field(default_factory=Counter)
 
@@ -416,7 +414,7 @@ class ManifestEntry:
             changed=touched.dropped or state != touched.before,
             images=tuple(self.images),
             # A segment of few rows may be written after a segment that follows it in the log.
-            parts=tuple(sorted(map(_written, self.parts), key=lambda part: part.first_row)),
+            parts=tuple(sorted(map(QueuedPart.wait, self.parts), key=lambda part: part.first_row)),
             unrepresentable=dict(sorted(self.unrepresentable.items())),
             invalid_text=dict(sorted(self.invalid_text.items())),
         )
@@ -429,9 +427,3 @@ def count_replaced(pieces: Sequence[DecodedRows]) -> dict[str, int]:
         counts.update(rows.unrepresentable)
         counts.update(rows.invalid_text)
     return dict(sorted(counts.items()))
-
-
-def _written(part: tuple[partial[Part], Future[WrittenPart]]) -> Part:
-    make, written = part
-    file = written.result()
-    return make(bytes=file.bytes, sha256=file.sha256)

@@ -6,7 +6,6 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
@@ -50,7 +49,7 @@ from airflow_provider_binlog.snapshot.plan import (
     wait_until_idle,
 )
 from airflow_provider_binlog.snapshot_manifest import Chunk, snapshot_part_path
-from airflow_provider_binlog.staging.part_writer import PartQueue, WrittenPart
+from airflow_provider_binlog.staging.part_writer import PartQueue, QueuedPart
 from airflow_provider_binlog.transport.server.consistent_read import (
     ConsistentRead,
     open_read,
@@ -268,7 +267,7 @@ class ChunkParts:
         self._buffered: list[list[Array]] = []
         self._bytes = 0
         self._replaced: Counter[str] = Counter()
-        self._parts: list[tuple[partial[Part], Future[WrittenPart]]] = []
+        self._parts: list[QueuedPart] = []
 
     def add(self, rows: Converted) -> None:
         """Buffer rows, and have a part written once it is full."""
@@ -302,17 +301,14 @@ class ChunkParts:
             changes={ChangeType.INSERT.value: count},
             replaced=dict(sorted(self._replaced.items())),
         )
-        self._parts.append((part, written))
+        self._parts.append(QueuedPart(part, written))
         self.rows += count
         self._bytes = 0
         self._replaced.clear()
 
     def written(self) -> tuple[Part, ...]:
         """Return the parts in the order of their rows, once they are written."""
-        return tuple(
-            part(bytes=written.result().bytes, sha256=written.result().sha256)
-            for part, written in self._parts
-        )
+        return tuple(part.wait() for part in self._parts)
 
     def _table(self, first: int, count: int) -> pa.Table:
         columns = [pa.chunked_array(pieces) for pieces in zip(*self._buffered, strict=True)]

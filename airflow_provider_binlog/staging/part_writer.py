@@ -13,7 +13,7 @@ import io
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import pairwise
 from threading import Condition
 from types import TracebackType
@@ -28,6 +28,7 @@ from airflow_provider_binlog.changes import CHANGE_TYPE, COMMIT_TS, FILE, GTID, 
 from airflow_provider_binlog.schema import Field, Schema
 
 if TYPE_CHECKING:
+    from airflow_provider_binlog.manifest import Part
     from airflow_provider_binlog.staging.object_store import ObjectStore
 
 _REPEATING = (CHANGE_TYPE, GTID, FILE, IMAGE)
@@ -52,6 +53,22 @@ class WrittenPart(NamedTuple):
 
     bytes: int
     sha256: str
+
+
+class QueuedPart(NamedTuple):
+    """A part as a manifest records it, but for its file, which may not be written yet."""
+
+    described: partial[Part]
+    file: Future[WrittenPart]
+
+    def wait(self) -> Part:
+        """Return the part once its file is written.
+
+        Raises:
+            StagingError: It could not be written.
+        """
+        file = self.file.result()
+        return self.described(bytes=file.bytes, sha256=file.sha256)
 
 
 def write_part(store: ObjectStore, key: str, table: pa.Table, schema: Schema) -> WrittenPart:
