@@ -81,7 +81,7 @@ class _Used:
 
 @dataclass(frozen=True)
 class _Taken:
-    """What a snapshot took: seconds by the clock, and the peak of memory of its processes."""
+    """Time of a snapshot, in seconds by the clock, and the peak of memory of its processes."""
 
     seconds: float
     peak: int
@@ -101,9 +101,9 @@ def main(arguments: Sequence[str]) -> int:
         print(f"{rows:,} rows, {query(server, size)[0][0] / 1e6:.0f} MB", flush=True)
         settings = ConnectionSettings.from_dsn(f"{server.dsn}/?ssl_mode=disabled")
         spawn = multiprocessing.get_context("spawn")
-        with _point_reads(settings, rows, "alone"):
+        with _point_reads(settings, "alone"):
             time.sleep(_IDLE_SECONDS)
-        with _point_reads(settings, rows, "beside mysqldump"):
+        with _point_reads(settings, "beside mysqldump"):
             began = time.monotonic()
             dump(server)
             dumped = time.monotonic() - began
@@ -119,19 +119,18 @@ def main(arguments: Sequence[str]) -> int:
                 pool.map(_load, range(workers), chunksize=1)
                 read = partial(_read_with, pool, workers, settings, throttle)
                 name = f"{workers} processes{pace}"
-                with _point_reads(settings, rows, "beside it"):
-                    taken.append(_measure(server, settings, name, read))
+                taken.append(_measure(server, settings, name, read))
         context = shared_session(find_environment(_FOLDER)).sparkContext
         _load_executors(context)
         read = partial(_read_on_spark, context, settings)
-        with _point_reads(settings, rows, "beside it"):
-            taken.append(_measure(server, settings, f"{WORKERS} executors of Spark", read))
+        taken.append(_measure(server, settings, f"{WORKERS} executors of Spark", read))
     finally:
         server.stop()
         shutil.rmtree(_FOLDER, ignore_errors=True)
     factor = taken[0].seconds / dumped
     print(f"one process takes {factor:.2f} times as long as mysqldump, {DUMP_FACTOR_MAX} at most")
-    return int(max(each.peak for each in taken) > PEAK_BYTES_MAX or factor > DUMP_FACTOR_MAX)
+    peak = max(snapshot.peak for snapshot in taken)
+    return int(peak > PEAK_BYTES_MAX or factor > DUMP_FACTOR_MAX)
 
 
 def _measure(
@@ -145,12 +144,13 @@ def _measure(
     store = open_store(_STAGED.as_uri())
     execute(server, *(f"TRUNCATE {each}" for each in _SUMMARIES))
     request = SnapshotRequest(source_name=_SOURCE, name=NAME, created_by="bench")
-    began = time.monotonic()
-    plan = begin_snapshot(request, settings.connect, store)
-    planned = time.monotonic() - began
-    used = read(plan)
-    rows = complete_snapshot(plan, SnapshotFiles(store, _SOURCE)).rows
-    seconds = time.monotonic() - began
+    with _point_reads(settings, f"beside {name}"):
+        began = time.monotonic()
+        plan = begin_snapshot(request, settings.connect, store)
+        planned = time.monotonic() - began
+        used = read(plan)
+        rows = complete_snapshot(plan, SnapshotFiles(store, _SOURCE)).rows
+        seconds = time.monotonic() - began
     transactions, statements = _SUMMARIES
     ((longest,),) = query(server, f"SELECT MAX(MAX_TIMER_WAIT) / 1e12 FROM {transactions}")
     ((examined,),) = query(server, f"SELECT SUM(SUM_ROWS_EXAMINED) FROM {statements}")
@@ -168,13 +168,14 @@ def _measure(
 
 
 @contextmanager
-def _point_reads(settings: ConnectionSettings, rows: int, name: str) -> Iterator[None]:
+def _point_reads(settings: ConnectionSettings, name: str) -> Iterator[None]:
     """Let a process read a row by its key, again and again; print how long that took."""
     spawn = multiprocessing.get_context("spawn")
     ours, theirs = spawn.Pipe()
     stop = spawn.Event()
-    process = spawn.Process(target=_read_points, args=(settings, rows, stop, theirs))
+    process = spawn.Process(target=_read_points, args=(settings, stop, theirs))
     process.start()
+    theirs.close()  # So that the end of the process is the end of the pipe.
     ours.recv()  # It is connected.
     try:
         yield
@@ -190,13 +191,15 @@ def _point_reads(settings: ConnectionSettings, rows: int, name: str) -> Iterator
     )
 
 
-def _read_points(settings: ConnectionSettings, rows: int, stop: Event, to: Connection) -> None:
+def _read_points(settings: ConnectionSettings, stop: Event, to: Connection) -> None:
     seconds = []
     with closing(settings.connect()) as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT MAX(id) FROM shop.orders")
+        [(last,)] = cursor.fetchall()
         to.send(None)
         while not stop.wait(_POINT_PAUSE):
             began = time.perf_counter()
-            key = random.randrange(rows)
+            key = random.randint(0, last)
             if not cursor.execute("SELECT * FROM shop.orders WHERE id = %s", (key,)):
                 sys.exit(f"shop.orders has no row {key}")
             cursor.fetchall()
