@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
-from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime
 from typing import Any
@@ -14,44 +13,46 @@ from airflow_provider_binlog.cli.output import print_record, print_records
 from airflow_provider_binlog.cli.source import name_person, open_staging, read_settings
 from airflow_provider_binlog.cli.staging import read_columns, read_policies
 from airflow_provider_binlog.errors import ConfigurationError
-from airflow_provider_binlog.names import join_table_name
 from airflow_provider_binlog.snapshot.plan import SnapshotFiles
 from airflow_provider_binlog.snapshot_manifest import SnapshotManifest, snapshot_path
-from airflow_provider_binlog.sources.lakes import load_lakes
-from airflow_provider_binlog.spark.merge.progress import Progress
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
 from airflow_provider_binlog.staging.paths import part_key
+from airflow_provider_binlog.status.ranges import Memory
+from airflow_provider_binlog.status.source import read_status
+from airflow_provider_binlog.status.tables import TableStatus
 from airflow_provider_binlog.transport.server.consistent_read import open_read
+
+# In which quarantined tables are looked for, and how much was staged of each.
+_RANGES = 100
 
 
 def show(arguments: argparse.Namespace) -> None:
-    """Print the tables of every lake of a source; there are none before the first merge."""
-    lakes = list(load_lakes(open_staging(arguments.staging_path), arguments.name))
-    if not lakes:
-        sys.stderr.write(f"note: no merge has published anything of {arguments.name} yet\n")
-    words = ["airflow", "binlog", "reload", arguments.name, arguments.staging_path]
+    """Print the tables of a source, in each of its lakes; those that need a person first."""
+    store, name = open_staging(arguments.staging_path), arguments.name
+    status = read_status(store, name, Memory(), arguments.staging_path, ranges=_RANGES)
+    if status.problem:
+        sys.stderr.write(f"note: a manifest cannot be read: {status.problem}\n")
+    if not status.lakes:
+        sys.stderr.write(f"note: no merge has published anything of {name} yet\n")
+    words = ["airflow", "binlog", "reload", name, arguments.staging_path]
     reload = shlex.join([*words, "--conn", "CONN", "--table"])
-    records = [record for lake in lakes for record in list_tables(lake, reload)]
-    print_records(records, arguments.output)
+    print_records([_describe(table, reload) for table in status.tables], arguments.output)
 
 
-def list_tables(lake: Progress, reload: str = "") -> Iterator[dict[str, Any]]:
-    """Yield a record for each table of a lake; `reload` is the command that repairs one."""
-    for name, table in sorted(lake.tables.items()):
-        hold, text, suspect = table.hold, join_table_name(name), table.foreign_write
-        is_wrong = hold is not None or suspect is not None
-        yield {
-            "lake": lake.lake,
-            "table": text,
-            "state": "live" if hold is None else hold.state,
-            "suspect": suspect is not None,
-            "applied": str(table.mark),
-            "waits": table.pending and hold is None,
-            "since": "" if hold is None else hold.since,
-            "position": "" if hold is None else hold.position,
-            "reason": str(suspect or "") if hold is None else hold.reason,
-            "repair": f"{reload} {shlex.quote(text)}, then merge" if reload and is_wrong else "",
-        }
+def _describe(table: TableStatus, reload: str) -> dict[str, Any]:
+    """Return the record of a table; `reload` is the command that reads a table again."""
+    command = f"{reload} {shlex.quote(table.text)}, then merge"
+    return {
+        "lake": table.lake,
+        "table": table.text,
+        "state": table.state.value,
+        "through": table.through,
+        "waits": table.waits,
+        "since": "" if table.since is None else table.since.isoformat(),
+        "position": table.position,
+        "reason": table.reason,
+        "repair": command if table.needs_reload else "",
+    }
 
 
 def adopt(arguments: argparse.Namespace) -> None:

@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any
 
 from airflow_provider_binlog.checkpoint import Checkpoint, advance, checkpoint_key, load
-from airflow_provider_binlog.cli.lake_tables import list_tables
 from airflow_provider_binlog.cli.output import print_records, show_progress
 from airflow_provider_binlog.cli.source import read_settings
 from airflow_provider_binlog.cli.staging import Notes, choose_readable, range_settings, take
@@ -58,6 +57,7 @@ from airflow_provider_binlog.spark.merge.progress import read_start
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
 from airflow_provider_binlog.staging.object_store import ObjectStore
 from airflow_provider_binlog.staging.paths import StoredFiles
+from airflow_provider_binlog.status.tables import State, read_tables
 from airflow_provider_binlog.transport.server import information_schema, queries, setup
 from airflow_provider_binlog.transport.server.setup import Level
 
@@ -79,7 +79,7 @@ _JARS = ("spark.jars", "spark.jars.packages")
 def sync(arguments: argparse.Namespace) -> int:
     """Bring a server's tables into a folder, or what changed since the last call.
 
-    Returns 1 if a table is not live, or could not be read.
+    Returns 1 if a table is not merged, or could not be read.
 
     Raises:
         ConfigurationError: There is no Spark or Java, or an argument cannot be used.
@@ -99,7 +99,8 @@ def sync(arguments: argparse.Namespace) -> int:
     print_records(records, arguments.output)
     for name, reason in failed.items():
         sys.stderr.write(f"{join_table_name(name)} was not read: {reason}\n")
-    return 1 if failed or any(record["state"] != "live" for record in records) else 0
+    merged = (State.LIVE.value, State.SUSPECT.value)
+    return 1 if failed or any(record["state"] not in merged for record in records) else 0
 
 
 @dataclass(frozen=True)
@@ -162,12 +163,11 @@ class Lake:
 
     def list_tables(self, rows: Mapping[str, Mapping[str, int | None]]) -> Iterator[dict[str, Any]]:
         """Yield a record for each table, with what the merge did to it."""
-        for progress in load_lakes(self.store, _NAME):
-            for name, record in zip(sorted(progress.tables), list_tables(progress), strict=True):
-                counts = rows.get(".".join(name), {})
-                done = {kind: counts.get(kind) or 0 for kind in ("inserted", "updated", "deleted")}
-                why = {"reason": record["reason"]}
-                yield {"table": record["table"], "state": record["state"]} | done | why
+        for table in read_tables([*load_lakes(self.store, _NAME)], ()):
+            counts = rows.get(".".join(table.name), {})
+            done = {kind: counts.get(kind) or 0 for kind in ("inserted", "updated", "deleted")}
+            why = {"reason": table.reason}
+            yield {"table": table.text, "state": table.state.value} | done | why
 
 
 class FileCheckpoints:
