@@ -27,7 +27,13 @@ _ROWS = 12
 
 @pytest.mark.server
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("seam", SEAMS)
+@pytest.mark.parametrize(
+    "seam",
+    [
+        pytest.param(seam, marks=() if seam in ("chunk", "merge") else pytest.mark.slow)
+        for seam in SEAMS
+    ],
+)
 @pytest.mark.parametrize("state", ["new", pytest.param("stale", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "kinds",

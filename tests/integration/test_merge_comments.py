@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from contextlib import closing
-from typing import TYPE_CHECKING
 
 import pytest
 
 from airflow_provider_binlog.table_options import TableOptions, TableRules
 from tests.fixtures.mysql import flush_log
+from tests.support.pipeline import Pipeline, in_either_pipeline
 from tests.support.snapshots import take
-
-if TYPE_CHECKING:
-    from tests.support.pipeline import Pipeline
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 
@@ -49,6 +46,7 @@ def in_lake(pipeline: Pipeline, table: str) -> dict[str, str]:
     return found | {"": said[0] if said else ""}
 
 
+@in_either_pipeline
 def test_comments_are_those_of_the_server(pipeline: Pipeline) -> None:
     database, workplace = pipeline.database, pipeline.workplace
     with closing(database.connect()) as connection, connection.cursor() as cursor:

@@ -74,9 +74,9 @@ def test_old_rows_get_the_initial_default_also_in_partial_images(workplace: Work
 @pytest.mark.parametrize(
     ("workplace", "dies"),
     [
-        ("delta", "merge"),
         ("iceberg", "merge"),
         ("iceberg", "evolve"),
+        pytest.param("delta", "merge", marks=pytest.mark.slow),
         pytest.param("delta", "evolve", marks=pytest.mark.slow),
     ],
     indirect=["workplace"],

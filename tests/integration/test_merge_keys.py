@@ -40,7 +40,10 @@ AGAIN = (
 )
 
 
-@pytest.mark.parametrize(("kind", "format_"), [("mysql97", "delta"), ("mariadb118", "iceberg")])
+@pytest.mark.parametrize(
+    ("kind", "format_"),
+    [("mysql97", "iceberg"), pytest.param("mariadb118", "delta", marks=pytest.mark.slow)],
+)
 def test_a_key_that_no_lake_type_holds_makes_its_table_stale(
     create_pipeline: Callable[..., Pipeline], kind: str, format_: str
 ) -> None:

@@ -54,8 +54,8 @@ def work(database: Database, random: Random, steps: int) -> None:
 @pytest.mark.parametrize(
     ("kind", "format_"),
     [
-        ("mysql97", "delta"),
         ("mariadb118", "iceberg"),
+        pytest.param("mysql97", "delta", marks=pytest.mark.slow),
         pytest.param("mariadb1011", "iceberg", marks=pytest.mark.slow),
         pytest.param("mysql97", "postgresql18", marks=pytest.mark.slow),
     ],

@@ -238,6 +238,7 @@ def test_a_table_that_is_replaced_after_its_first_snapshot_is_merged_or_named(
         workplace.check(table)
 
 
+@in_either_format
 @pytest.mark.fault("reload-killed", lakes="delta iceberg", stores="file")
 def test_a_reload_that_is_killed_begins_again_or_is_done(workplace: Workplace) -> None:
     table = workplace.old_table()

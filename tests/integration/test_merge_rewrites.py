@@ -203,7 +203,7 @@ SOME = {name: (NOW | QUIET)[name] for name in ("added_now", "renamed", "added")}
     ("kind", "format_", "cases"),
     [
         pytest.param("mysql97", "iceberg", CASES, id="mysql97-iceberg"),
-        pytest.param("mariadb118", "delta", SOME, id="mariadb118-delta"),
+        pytest.param("mariadb118", "delta", SOME, id="mariadb118-delta", marks=pytest.mark.slow),
         pytest.param("mysql97", "delta", CASES, id="mysql97-delta", marks=pytest.mark.slow),
     ],
 )

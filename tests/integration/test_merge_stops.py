@@ -9,7 +9,7 @@ import pytest
 from airflow_provider_binlog.spark.merge import run as merge_run
 from airflow_provider_binlog.spark.target.state import Mark
 from tests.unit.spark.staged_changes import BIGINT, INT, TEXT, ColumnType
-from tests.unit.spark.workplace import sorted_rows
+from tests.unit.spark.workplace import in_either_format, sorted_rows
 
 if TYPE_CHECKING:
     from tests.unit.spark.workplace import Workplace
@@ -38,6 +38,7 @@ def kill(workplace: Workplace, owner: Any, step: str, *, after: bool) -> None:
             workplace.try_merge()
 
 
+@in_either_format
 @pytest.mark.fault("merge-killed", lakes="delta iceberg", stores="file")
 def test_a_merge_killed_at_a_stop_and_at_a_restart_is_repeated(workplace: Workplace) -> None:
     source = workplace.new_source()

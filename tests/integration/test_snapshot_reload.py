@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from contextlib import closing
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.fixtures.mysql import flush_log
+from tests.support.pipeline import Pipeline, in_either_pipeline
 from tests.support.snapshots import after_chunks, take
-
-if TYPE_CHECKING:
-    from tests.support.pipeline import Pipeline
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 
@@ -66,6 +63,7 @@ def test_rows_that_are_not_in_the_log_are_loaded(pipeline: Pipeline) -> None:
     pipeline.run()
 
 
+@in_either_pipeline
 def test_columns_of_a_loaded_table_change_before_any_row_is_logged(pipeline: Pipeline) -> None:
     database = pipeline.database
     with closing(database.connect()) as connection, connection.cursor() as cursor:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING
 
+import pytest
+
 from airflow_provider_binlog.capture.extract import extract
 from airflow_provider_binlog.capture.log_range import TableFilter
 from airflow_provider_binlog.changes import DEFAULT_POLICIES, OnTableError
@@ -27,6 +29,14 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.transport.server.information_schema import ServerTables
     from tests.support.compare import Difference
     from tests.unit.spark.workplace import Workplace
+
+in_either_pipeline = pytest.mark.parametrize(
+    "pipeline",
+    [("mysql97", "iceberg"), pytest.param(("mariadb118", "delta"), marks=pytest.mark.slow)],
+    ids="-".join,
+    indirect=True,
+)
+"""For what both pipelines do in the same way: on the quicker one, and with -m slow on the other."""
 
 
 class Pipeline:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_binlog.spark.collapse.kept_rows import Collapsed
+from airflow_provider_binlog.spark.collapse.kept_rows import Collapsed, as_literals
 from airflow_provider_binlog.spark.collapse.partial_rows import ROW
 from airflow_provider_binlog.spark.job.session import Sessions
 from airflow_provider_binlog.spark.target.delta.table import DeltaLake
@@ -111,7 +111,7 @@ class SparkLake(TargetLake):
         deletes = sum(row.deleted or max(-row.copies, 0) for row in rows)
         kept = sum(max(row.copies, 0) for row in rows if not row.deleted)
         counts = Collapsed(len(rows), deletes, kept)
-        frame = self.session.createDataFrame(values, schema)
+        frame = as_literals(self.session.createDataFrame(values, schema))
         return SourceRows(frame, 1, is_few=True, counts=counts)
 
     def read(self, columns: Iterable[str]) -> list[dict[str, Any]]:
@@ -180,13 +180,23 @@ class TestMemory(TargetCases, HistoryCases):
         return MemoryLake()
 
 
-@pytest.mark.spark
-class TestDelta(TargetCases, HistoryCases):
+class DeltaTables:
     """Tables in a folder."""
 
     @pytest.fixture
     def lake(self, spark: SparkSession, tmp_path: Path) -> TargetLake:
         return SparkLake(spark, DeltaLake("shop", f"file://{tmp_path}", TableRules(), {}))
+
+
+@pytest.mark.spark
+class TestDelta(DeltaTables, TargetCases):
+    """Their rows."""
+
+
+@pytest.mark.spark
+@pytest.mark.slow  # A commit takes three times as long as one of the others.
+class TestDeltaHistory(DeltaTables, HistoryCases):
+    """Versions of their rows."""
 
 
 @pytest.mark.spark
