@@ -12,6 +12,7 @@ import secrets
 import signal
 import sys
 import time
+from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -89,9 +90,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     A worker that an input ends is started again, with the inputs of another seed.
     """
     asked = parse(arguments)
-    seconds, seed = asked.seconds, asked.seed
     targets = [each for each in TARGETS if not asked.targets or each.name in asked.targets]
-    board = Board(len(targets))
+    with closing(Board(len(targets))) as board:
+        return run_for(asked.seconds, targets, board, seed=asked.seed)
+
+
+def run_for(seconds: float, targets: list[Target], board: Board, *, seed: int) -> int:
+    """Run targets for so many seconds, and print what was found; return as `main`."""
     corpora = [tuple(target.seeds()) for target in targets]
     failed = supervise(targets, board, lambda: replay(targets, board))
     began = time.monotonic()

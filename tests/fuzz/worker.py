@@ -52,6 +52,11 @@ class Board:
         self._input = _HEAD.size + self._counts.size
         self._bugs = tempfile.TemporaryFile("w+b", buffering=0)  # noqa: SIM115 - forked with us
 
+    def close(self) -> None:
+        """Free what is shared."""
+        self._memory.close()
+        self._bugs.close()
+
     def begin(self, number: int, target: int, data: bytes) -> None:
         """Say which input comes next."""
         data = data[:_INPUT_BYTES_MAX]
