@@ -382,7 +382,7 @@ def test_in_airflows_ui_a_stale_table_is_reloaded_by_its_button(
     row = frame.get_by_role("row").filter(has_text="rows were removed")
     row.get_by_role("link", name="Reload…").click()
     frame.get_by_role("heading", name="Reload 1 table?").wait_for()
-    frame.get_by_role("button", name="Reload").click()
+    frame.get_by_role("button", name="Reload", exact=True).click()
     run = frame.locator(".notice.good").get_by_role("link")
     run_id = run.inner_text()
 

@@ -273,7 +273,7 @@ def test_the_page_shows_a_broken_table_and_its_button_mends_it(
     assert "TRUNCATE PARTITION" in row.inner_text()
     assert lake.differences(spark_environment, database) != []
     row.get_by_role("link", name="Reload…").click()
-    frame.get_by_role("button", name="Reload").click()
+    frame.get_by_role("button", name="Reload", exact=True).click()
     run = frame.locator(".notice.good").get_by_role("link").inner_text()
     system.await_end(run)
 
@@ -289,7 +289,7 @@ def test_the_page_shows_a_broken_table_and_its_button_mends_it(
     page.reload()
     frame.get_by_role("checkbox", name=f"Choose {database.name}.orders").check()
     frame.get_by_role("button", name="Reload the chosen tables…").click()
-    frame.get_by_role("button", name="Reload").click()
+    frame.get_by_role("button", name="Reload", exact=True).click()
     system.await_end(frame.locator(".notice.good").get_by_role("link").inner_text())
     assert lake.differences(spark_environment, database) == []
 
