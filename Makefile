@@ -39,7 +39,7 @@ test: $(STAMP) ## Run the tests on real servers, a real S3 server and a real Spa
 	@$(BIN)/python -m tests.services build
 	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
-test-unit: $(STAMP) ## Run the tests that need no server, no S3 and no Spark, in about two minutes.
+test-unit: $(STAMP) ## Run the tests that need no server, no S3 and no Spark, in about four minutes.
 	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "$(UNIT)" tests/architecture tests/dags tests/unit
 
 test-slow: $(STAMP) ## Run the tests that test leaves out: more servers, formats and places to die.
