@@ -29,7 +29,9 @@ _RANGES = 100
 def show(arguments: argparse.Namespace) -> None:
     """Print the tables of a source, in each of its lakes; those that need a person first."""
     store, name = open_staging(arguments.staging_path), arguments.name
-    status = read_status(store, name, Memory(), arguments.staging_path, ranges=_RANGES)
+    status = read_status(
+        store, name, Memory(), arguments.staging_path, ranges=_RANGES, lakes_max=None
+    )
     if status.problem:
         sys.stderr.write(f"note: a manifest cannot be read: {status.problem}\n")
     if not status.lakes:

@@ -71,7 +71,13 @@ class SourceStatus:
 
 
 def read_status(
-    store: ObjectStore, source: str, memory: Memory, location: str, *, ranges: int
+    store: ObjectStore,
+    source: str,
+    memory: Memory,
+    location: str,
+    *,
+    ranges: int,
+    lakes_max: int | None = _LAKES_MAX,
 ) -> SourceStatus:
     """Return the status of a source.
 
@@ -81,6 +87,7 @@ def read_status(
         memory: Of files that were read, shared by all sources.
         location: Names the store.
         ranges: How many ranges are read, if their manifests are small.
+        lakes_max: How many lakes are read; None for all.
 
     Raises:
         StagingError: The store denies access, or does not answer.
@@ -96,7 +103,7 @@ def read_status(
         count=ranges,
         bytes_max=BYTES_PER_READ,
     )
-    found = islice(load_lakes(store, source), _LAKES_MAX)
+    found = islice(load_lakes(store, source), lakes_max)
     lakes = tuple(sorted(found, key=lambda progress: progress.lake))
     loads = read_loads(SnapshotFiles(store, source), Snapshots(files), memory, key, count=_LOADS)
     processed = {id_ for lake in lakes for id_ in lake.snapshots}

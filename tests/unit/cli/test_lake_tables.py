@@ -86,6 +86,22 @@ def test_each_table_is_printed_with_its_state_and_the_way_out(
     assert "version 7 of the lake table changed rows" in shown["shop.written"]["reason"]
 
 
+def test_every_lake_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    staging = f"file://{tmp_path}"
+    files = Files(open_store(staging), "shop")
+    tables = {("shop", "orders"): TableProgress(Mark(42), chosen=True)}
+    lakes = [f"s3://lake-{number}" for number in range(25)]
+    for lake in lakes:
+        folder = progress_folder("delta", lake, TableRules())
+        progress = Progress(lake=f"delta {lake}", tables=tables)
+        save_progress(files, folder, progress, loaded=None, merged=())
+
+    assert main(["tables", "shop", staging, "-o", "json"]) == 0
+
+    shown = json.loads(capsys.readouterr().out)
+    assert {each["lake"] for each in shown} == {f"delta {lake}" for lake in lakes}
+
+
 def test_before_the_first_merge_there_are_none(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
