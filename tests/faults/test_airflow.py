@@ -22,11 +22,6 @@ from tests.fixtures.spark import SparkEnvironment
 from tests.support.lake import Lake
 from tests.support.shop_dag import DAG_ID
 
-pytestmark = pytest.mark.filterwarnings(
-    # Of the Spark session that reads the lake.
-    "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
-)
-
 
 @pytest.mark.slow
 @pytest.mark.spark

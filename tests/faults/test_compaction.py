@@ -19,14 +19,7 @@ from tests.unit.spark.session import shared_session
 from tests.unit.spark.staged_changes import INT, TEXT
 from tests.unit.spark.workplace import Workplace, local_workplace
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.slow,
-    pytest.mark.timeout(900),
-    pytest.mark.filterwarnings(
-        "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
-    ),
-]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 
 _SECONDS_MAX = 120.0
 

@@ -15,12 +15,7 @@ from tests.unit.spark.session import add_catalog, shared_session
 from tests.unit.spark.staged_changes import INT, TEXT
 from tests.unit.spark.workplace import Workplace, local_workplace
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.filterwarnings(
-        "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
-    ),
-]
+pytestmark = pytest.mark.spark
 
 
 @pytest.fixture

@@ -17,15 +17,7 @@ from tests.unit.spark.session import add_catalog, shared_session
 from tests.unit.spark.staged_changes import INT, TEXT
 from tests.unit.spark.workplace import Workplace
 
-pytestmark = [
-    pytest.mark.s3,
-    pytest.mark.spark,
-    pytest.mark.slow,
-    pytest.mark.timeout(600),
-    pytest.mark.filterwarnings(
-        "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
-    ),
-]
+pytestmark = [pytest.mark.s3, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
 
 _IMPATIENT = {
     **{f"retry.{each}limit": "1" for each in ("", "throttle.")},

@@ -20,15 +20,7 @@ from tests.services.spark_cluster import SparkCluster
 from tests.support.lake import Lake
 from tests.support.shop_dag import create_shop_airflow, submit_to
 
-pytestmark = [
-    pytest.mark.server,
-    pytest.mark.spark,
-    pytest.mark.slow,
-    pytest.mark.timeout(900),
-    pytest.mark.filterwarnings(
-        "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
-    ),
-]
+pytestmark = [pytest.mark.server, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 class Killer(threading.Thread):

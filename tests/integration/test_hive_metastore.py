@@ -26,9 +26,6 @@ pytestmark = [
     pytest.mark.spark,
     pytest.mark.slow,  # three Spark jobs
     pytest.mark.timeout(900),
-    pytest.mark.filterwarnings(
-        "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
-    ),
 ]
 
 RULES = TableRules({"*": TableOptions(target="{database}.{table}")})

@@ -12,13 +12,7 @@ from tests.services.iceberg_rest import RestCatalogServer
 from tests.support.pipeline import Pipeline
 from tests.unit.spark.session import add_catalog, load_catalog_drivers
 
-pytestmark = [
-    pytest.mark.server,
-    pytest.mark.spark,
-    pytest.mark.filterwarnings(
-        "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
-    ),
-]
+pytestmark = [pytest.mark.server, pytest.mark.spark]
 
 
 @pytest.fixture

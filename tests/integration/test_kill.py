@@ -34,10 +34,6 @@ if TYPE_CHECKING:
     from tests.fixtures.spark import SparkEnvironment
     from tests.services.s3 import S3Server
 
-pytestmark = pytest.mark.filterwarnings(
-    # Of the Spark session that reads the lake.
-    "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
-)
 
 # A dozen rows to a part.
 LIMITS = Limits(part_bytes_max=200, pending_bytes_max=500)

@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 
     from tests.unit.spark.history import Table
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
-)
 
 DAY = timedelta(days=1)
 NOTHING = timedelta(0)

@@ -22,10 +22,6 @@ from tests.unit.spark.workplace import Workplace, in_either_format
 if TYPE_CHECKING:
     from airflow_provider_binlog.spark.target.protocol import Commit
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
-)
-
 
 def test_inserts_updates_and_deletes(workplace: Workplace) -> None:
     source = workplace.new_source()

@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from airflow_provider_binlog.spark.target.state import NOTHING, Mark
 from tests.unit.spark.history import RowImage, Table
 from tests.unit.spark.made_snapshots import SnapshotMaker, take_snapshot
 from tests.unit.spark.staged_changes import BIGINT, INT, TEXT
 from tests.unit.spark.workplace import Workplace, in_either_format
-
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
-)
 
 
 def make_by_hand(workplace: Workplace, table: Table, columns: str, *rows: str) -> None:

@@ -18,10 +18,6 @@ from tests.unit.spark.made_snapshots import take_snapshot
 from tests.unit.spark.staged_changes import BIGINT, INT, TEXT, ColumnType
 from tests.unit.spark.workplace import Workplace, in_either_format, sorted_rows
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
-)
-
 NTZ = ColumnType("datetime(6)", pa.timestamp("us"))
 FLOAT = ColumnType("float", pa.float32())
 DOUBLE = ColumnType("double", pa.float64())

@@ -13,10 +13,6 @@ from tests.unit.spark.history import RowImage
 from tests.unit.spark.staged_changes import BIGINT, INT, TEXT, ColumnType
 from tests.unit.spark.workplace import Workplace, in_either_format
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
-)
-
 NTZ = ColumnType("datetime(6)", pa.timestamp("us"))
 
 

@@ -21,9 +21,6 @@ from tests.unit.spark.workplace import Workplace, in_either_format
 if TYPE_CHECKING:
     from airflow_provider_binlog.spark.job.options import Report
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
-)
 
 INT_NULL = replace(BIGINT, mysql="int", arrow=INT.arrow)
 SOFT = TableOptions(deletes="soft", metadata=True)

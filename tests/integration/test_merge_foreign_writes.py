@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
-
 from airflow_provider_binlog.sources.lakes import lake_tables
 from airflow_provider_binlog.spark.merge.progress import read_start
 from airflow_provider_binlog.staging.paths import StoredFiles
@@ -16,10 +14,6 @@ from tests.unit.spark.workplace import Workplace, in_either_format
 
 if TYPE_CHECKING:
     from tests.unit.spark.history import Table
-
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
-)
 
 
 def written_by_hand(workplace: Workplace) -> Table:

@@ -32,9 +32,6 @@ if TYPE_CHECKING:
 
     from tests.support.pipeline import Pipeline
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
-)
 
 HISTORY = TableOptions(mode="history")
 PRICES = (

@@ -20,10 +20,6 @@ from tests.unit.spark.workplace import Workplace, in_either_format
 if TYPE_CHECKING:
     pass
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
-)
-
 
 SEVEN = ColumnType("bigint", pa.int64(), default=Default("7"), initial=7)
 NEW = ColumnType("varchar(9)", pa.string(), default=Default("it's new"), initial="it's new")

@@ -31,10 +31,6 @@ if TYPE_CHECKING:
     from tests.fixtures.spark import SparkEnvironment
     from tests.services.s3 import S3Server
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
-)
-
 
 # test_surface_dag.py has Iceberg on S3.
 @pytest.mark.parametrize("format_", ["delta", pytest.param("iceberg", marks=pytest.mark.slow)])

@@ -17,10 +17,6 @@ from tests.unit.spark.workplace import Workplace, sorted_rows
 if TYPE_CHECKING:
     from airflow_provider_binlog.spark.job.options import Report
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
-)
-
 
 def merge_killed_later_each_time(
     workplace: Workplace, monkeypatch: pytest.MonkeyPatch, writes: Writes, **options: Any

@@ -14,9 +14,6 @@ from tests.unit.spark.workplace import Workplace, in_either_format, report_of
 if TYPE_CHECKING:
     from tests.unit.spark.history import Table
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
-)
 
 LAYOUTS: dict[str, dict[str, Any]] = {
     "delta": {"cluster_by": ["a b", "id"]},

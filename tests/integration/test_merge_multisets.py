@@ -7,7 +7,6 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pytest
 
 from airflow_provider_binlog.table_options import TableOptions, TableRules
 from tests.unit.spark.history import RowImage, Table
@@ -18,9 +17,6 @@ from tests.unit.spark.workplace import Workplace, in_either_format, sorted_rows
 if TYPE_CHECKING:
     from tests.unit.spark.staged_changes import ColumnType as Type
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
-)
 
 MULTISET = TableRules({"*": TableOptions(mode="multiset")})
 INT_NULL = replace(BIGINT, mysql="int", arrow=INT.arrow)

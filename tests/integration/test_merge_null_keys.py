@@ -4,15 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from airflow_provider_binlog.table_options import TableOptions, TableRules
 from tests.unit.spark.staged_changes import BIGINT, INT, TEXT
 from tests.unit.spark.workplace import Workplace, in_either_format
-
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
-)
 
 
 @in_either_format

@@ -17,10 +17,6 @@ from tests.unit.spark.workplace import Workplace, in_either_format, sorted_rows
 if TYPE_CHECKING:
     from airflow_provider_binlog.spark.target.protocol import Commit
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
-)
-
 
 def break_it(table: Table) -> Source:
     """Make the lake table stale with the next merge; return the source."""

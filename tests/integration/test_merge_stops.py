@@ -14,10 +14,6 @@ from tests.unit.spark.workplace import in_either_format, sorted_rows
 if TYPE_CHECKING:
     from tests.unit.spark.workplace import Workplace
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
-)
-
 
 class Killed(BaseException):
     """The process ends here."""

@@ -12,10 +12,6 @@ from tests.unit.spark.history import IDENTITY
 from tests.unit.spark.staged_changes import BIGINT, INT, TEXT
 from tests.unit.spark.workplace import Workplace, in_either_format
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
-)
-
 
 def test_a_table_takes_its_rows_along_to_its_new_name(quick_workplace: Workplace) -> None:
     source = quick_workplace.new_source()

@@ -31,15 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["browser"]
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.spark,
-    pytest.mark.timeout(3600),
-    pytest.mark.filterwarnings(
-        # Of the Spark session that reads the lake.
-        "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
-    ),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.timeout(3600)]
 
 _DAG = "binlog_shop"
 _EVERY_MINUTE = """

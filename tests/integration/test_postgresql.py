@@ -28,12 +28,7 @@ if TYPE_CHECKING:
     from tests.unit.spark.database_workplace import DatabaseWorkplace
     from tests.unit.spark.history import Table
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.filterwarnings(
-        "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
-    ),
-]
+pytestmark = pytest.mark.spark
 
 LONG = "é" * 40
 JSON = ColumnType("json", pa.string())

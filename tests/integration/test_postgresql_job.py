@@ -18,10 +18,6 @@ if TYPE_CHECKING:
     from tests.fixtures.spark import SparkEnvironment
     from tests.unit.spark.database_workplace import DatabaseWorkplace
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
-)
-
 
 class Instance:
     """A task instance."""

@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from tests.unit.spark.history import Source, Table
     from tests.unit.spark.workplace import Workplace
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
-)
 IN_A_CATALOG = TableRules({"*": TableOptions(target="{database}_published.{table}")})
 
 

@@ -25,11 +25,6 @@ if TYPE_CHECKING:
     from tests.services.spark_cluster import SparkCluster
 
 
-pytestmark = pytest.mark.filterwarnings(
-    # Of the Spark session that reads the lake.
-    "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
-)
-
 USER, PASSWORD = "captures", f"planted-{uuid4().hex}"
 LITERAL = f"literal-{uuid4().hex}"
 

@@ -17,11 +17,3 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def spark(spark_environment: SparkEnvironment) -> SparkSession:
     return shared_session(spark_environment)
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    # PySpark leaves the sockets over which it hands rows to the JVM to the garbage collector.
-    config.addinivalue_line(
-        "filterwarnings",
-        "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning",
-    )
