@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from tests.fixtures.mysql import Database
     from tests.fixtures.spark import SparkEnvironment
     from tests.services.servers import Server
+    from tests.support.compare import Difference
 
 __all__ = ["browser"]
 
@@ -59,15 +61,32 @@ _APPROVED = {
     .replace('trigger_dag_id="binlog_to_lake"', f'trigger_dag_id="{_DAG}"'),
 }
 _MINUTES = int(os.environ.get("MINUTES", "10"))
+_PARSE_SECONDS = 300
 _RUN_SECONDS = 1200
 _PAGE = f"/plugin/binlog/binlog/source?dag_id={_DAG}&name=shop"
 
 
+@dataclass(frozen=True)
 class System:
     """An Airflow with scheduler, triggerer and api-server over a database and a lake."""
 
-    def __init__(self, airflow: Airflow, server: ApiServer) -> None:
-        self.airflow, self.server = airflow, server
+    airflow: Airflow
+    server: ApiServer
+    database: Database
+    lake: Lake
+    spark_environment: SparkEnvironment
+
+    def differences(self) -> list[Difference]:
+        """Compare the lake with the database; return what is not equal."""
+        return self.lake.differences(self.spark_environment, self.database)
+
+    def await_dags(self, *dag_ids: str) -> None:
+        """Wait until DAGs are parsed."""
+        deadline = time.monotonic() + _PARSE_SECONDS
+        paths = [f"/api/v2/dags/{dag_id}" for dag_id in dag_ids]
+        while any(self.server.request("GET", path, user="admin").status != 200 for path in paths):
+            assert time.monotonic() < deadline
+            time.sleep(0.5)
 
     def trigger(self, ends: str = "success") -> None:
         """Trigger a run, as the UI does, and wait for its end."""
@@ -144,12 +163,9 @@ def system(
     server = ApiServer.start(airflow.home, variables, "standalone")
     try:
         server.await_health("scheduler", "dag_processor", "triggerer")
-        deadline = time.monotonic() + 300
-        for dag_id in {_DAG, *(Path(name).stem for name in files or ())}:
-            while server.request("GET", f"/api/v2/dags/{dag_id}", user="admin").status != 200:
-                assert time.monotonic() < deadline
-                time.sleep(0.5)
-        yield System(airflow, server)
+        system = System(airflow, server, database, lake, spark_environment)
+        system.await_dags(_DAG, *(Path(name).stem for name in files or ()))
+        yield system
     finally:
         server.stop()
 
@@ -207,11 +223,7 @@ def triggerer_memory(system: System) -> int:
     "system", [{"binlog_shop.py": _EVERY_MINUTE}], indirect=True, ids=["every minute"]
 )
 def test_a_database_that_is_written_is_followed_by_runs_every_minute(
-    system: System,
-    database: Database,
-    lake: Lake,
-    browser: Browser,
-    spark_environment: SparkEnvironment,
+    system: System, database: Database, browser: Browser
 ) -> None:
     with writing(database):
         system.await_task("tables_live", "success")
@@ -228,7 +240,7 @@ def test_a_database_that_is_written_is_followed_by_runs_every_minute(
     system.await_task("changes", "success")
     system.await_task("tables_live", "success")
 
-    assert lake.differences(spark_environment, database) == []
+    assert system.differences() == []
     # What is scheduled before the api-server answers fails before it starts.
     statement = "SELECT task_id FROM task_instance WHERE state = 'failed' AND start_date NOT NULL"
     assert system.airflow.query(statement) == [("tables_live",)]
@@ -239,14 +251,10 @@ def test_a_database_that_is_written_is_followed_by_runs_every_minute(
 
 
 def test_the_page_shows_a_broken_table_and_its_button_mends_it(
-    system: System,
-    database: Database,
-    lake: Lake,
-    browser: Browser,
-    spark_environment: SparkEnvironment,
+    system: System, database: Database, browser: Browser
 ) -> None:
     system.trigger()
-    assert lake.differences(spark_environment, database) == []
+    assert system.differences() == []
     page = open_page(system, browser)
     frame = page.frame_locator("iframe")
     states = frame.locator("tbody .state")
@@ -263,27 +271,27 @@ def test_the_page_shows_a_broken_table_and_its_button_mends_it(
     row = frame.get_by_role("row").filter(has=frame.get_by_text("stale", exact=True))
     row.filter(has_text=f"{database.name}.visits").wait_for(timeout=60_000)
     assert "TRUNCATE PARTITION" in row.inner_text()
-    assert lake.differences(spark_environment, database) != []
+    assert system.differences() != []
     row.get_by_role("link", name="Reload…").click()
     frame.get_by_role("button", name="Reload", exact=True).click()
     run = frame.locator(".notice.good").get_by_role("link").inner_text()
     system.await_end(run)
 
     states.filter(has_text="stale").wait_for(state="detached", timeout=60_000)
-    assert lake.differences(spark_environment, database) == []
+    assert system.differences() == []
     assert system.airflow.query("SELECT owner FROM log WHERE event = 'trigger_dag_run'")[-1] == (
         "user",
     )
 
     # A live table whose lake lacks what no log has: nothing but a person finds it.
     database.execute("SET sql_log_bin = 0", "UPDATE orders SET note = 'spoiled' WHERE id = 1")
-    assert len(lake.differences(spark_environment, database)) == 1
+    assert len(system.differences()) == 1
     page.reload()
     frame.get_by_role("checkbox", name=f"Choose {database.name}.orders").check()
     frame.get_by_role("button", name="Reload the chosen tables…").click()
     frame.get_by_role("button", name="Reload", exact=True).click()
     system.await_end(frame.locator(".notice.good").get_by_role("link").inner_text())
-    assert lake.differences(spark_environment, database) == []
+    assert system.differences() == []
 
     # Each task links to the page.
     path = f"/api/v2/dags/{_DAG}/dagRuns/{run}/taskInstances/stage/links"
@@ -295,11 +303,7 @@ def test_the_page_shows_a_broken_table_and_its_button_mends_it(
 
 @pytest.mark.parametrize("system", [_APPROVED], indirect=True, ids=["approved"])
 def test_a_table_is_reloaded_once_a_person_approves_it(
-    system: System,
-    database: Database,
-    lake: Lake,
-    browser: Browser,
-    spark_environment: SparkEnvironment,
+    system: System, database: Database, browser: Browser
 ) -> None:
     system.trigger()
     database.execute("SET sql_log_bin = 0", "UPDATE orders SET note = 'spoiled' WHERE id = 1")
@@ -307,7 +311,7 @@ def test_a_table_is_reloaded_once_a_person_approves_it(
     system.await_task("approve", "awaiting_input")
     # Nothing happens before the answer.
     system.trigger()
-    assert len(lake.differences(spark_environment, database)) == 1
+    assert len(system.differences()) == 1
 
     path = f"/dags/binlog_reload/runs/{asked}/tasks/approve/required_actions"
     page = open_page(system, browser, path)
@@ -317,4 +321,4 @@ def test_a_table_is_reloaded_once_a_person_approves_it(
     runs = system.server.request("GET", f"/api/v2/dags/{_DAG}/dagRuns", user="admin").json
     for run in runs["dag_runs"]:
         system.await_end(run["dag_run_id"])
-    assert lake.differences(spark_environment, database) == []
+    assert system.differences() == []
