@@ -183,12 +183,13 @@ def _latencies(workplace: Workplace, after: float) -> tuple[list[float], list[fl
     visible: list[float] = []
     published: list[float] = []
     for record in sorted(read_records(files, f"{PROGRESS}/{lake}"), key=lambda record: record.id):
+        end, versions = published_at(record.id).timestamp(), record.versions
         for sequence in range(through + 1, record.through + 1):
             for table in read_manifest(files, sequence).tables:
                 seconds = _read_commits(workplace, table.parts)
                 seconds = seconds[seconds >= after]
-                visible += [*(times[table.name, record.versions[table.name]] - seconds)]
-                published += [*(published_at(record.id).timestamp() - seconds)]
+                visible.extend(times[table.name, versions[table.name]] - seconds)
+                published.extend(end - seconds)
         through = max(through, record.through)
     return sorted(visible), sorted(published)
 
