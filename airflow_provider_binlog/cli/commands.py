@@ -196,7 +196,7 @@ COMMANDS: tuple[Command | Group, ...] = (
     ),
     Command(
         "tables",
-        "Show the state of each lake table of a source, and how to reload those that are not live",
+        "Show the state of each table of a source, and how to reload those that are not live",
         f"{PACKAGE}.lake_tables:show",
         (_NAME, _STAGING_PATH, _OUTPUT),
     ),

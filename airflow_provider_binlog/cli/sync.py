@@ -99,7 +99,7 @@ def sync(arguments: argparse.Namespace) -> int:
     print_records(records, arguments.output)
     for name, reason in failed.items():
         sys.stderr.write(f"{join_table_name(name)} was not read: {reason}\n")
-    merged = (State.LIVE.value, State.SUSPECT.value)
+    merged = (State.LIVE, State.SUSPECT)
     return 1 if failed or any(record["state"] not in merged for record in records) else 0
 
 
@@ -166,8 +166,7 @@ class Lake:
         for table in read_tables([*load_lakes(self.store, _NAME)], ()):
             counts = rows.get(".".join(table.name), {})
             done = {kind: counts.get(kind) or 0 for kind in ("inserted", "updated", "deleted")}
-            why = {"reason": table.reason}
-            yield {"table": table.text, "state": table.state.value} | done | why
+            yield {"table": table.text, "state": table.state.value, **done, "reason": table.reason}
 
 
 class FileCheckpoints:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     import pytest
 
+    from airflow_provider_binlog.schema import TableName
+
 
 class Files(StoredFiles):
     """The staged files, to be written as a merge does."""
@@ -36,29 +38,32 @@ class Files(StoredFiles):
         raise NotImplementedError(path)
 
 
+def publish(staging: str, lake: str, tables: dict[TableName, TableProgress]) -> None:
+    """Note what a merge into a lake left of its tables."""
+    save_progress(
+        Files(open_store(staging), "shop"),
+        progress_folder("delta", lake, TableRules()),
+        Progress(lake=f"delta {lake}", tables=tables),
+        loaded=None,
+        merged=(),
+    )
+
+
 def test_each_table_is_printed_with_its_state_and_the_way_out(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     staging = f"file://{tmp_path}"
     stale = Hold("stale", "a partition was truncated", "binlog.000007:5120", since="2026-11-22")
-    progress = Progress(
-        lake="delta s3://lake",
-        tables={
-            ("shop", "orders"): TableProgress(Mark(42), chosen=True),
-            ("shop", "items"): TableProgress(
-                Mark(40, 2), 41, pending=True, hold=stale, chosen=True
-            ),
-            ("shop", "late"): TableProgress(Mark(41), 42, pending=True, chosen=True),
-            ("shop", "written"): TableProgress(
-                Mark(42), foreign_write=ForeignWrite(7, "DELETE", "ann", "2026-11-22"), chosen=True
-            ),
-            ("shop", "elsewhere"): TableProgress(Mark(42)),
-        },
-    )
-    files = Files(open_store(staging), "shop")
-    save_progress(
-        files, progress_folder("delta", "s3://lake", TableRules()), progress, loaded=None, merged=()
-    )
+    tables = {
+        ("shop", "orders"): TableProgress(Mark(42), chosen=True),
+        ("shop", "items"): TableProgress(Mark(40, 2), 41, pending=True, hold=stale, chosen=True),
+        ("shop", "late"): TableProgress(Mark(41), 42, pending=True, chosen=True),
+        ("shop", "written"): TableProgress(
+            Mark(42), foreign_write=ForeignWrite(7, "DELETE", "ann", "2026-11-22"), chosen=True
+        ),
+        ("shop", "elsewhere"): TableProgress(Mark(42)),
+    }
+    publish(staging, "s3://lake", tables)
 
     assert main(["tables", "shop", staging, "-o", "json"]) == 0
 
@@ -88,18 +93,14 @@ def test_each_table_is_printed_with_its_state_and_the_way_out(
 
 def test_every_lake_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     staging = f"file://{tmp_path}"
-    files = Files(open_store(staging), "shop")
-    tables = {("shop", "orders"): TableProgress(Mark(42), chosen=True)}
     lakes = [f"s3://lake-{number}" for number in range(25)]
     for lake in lakes:
-        folder = progress_folder("delta", lake, TableRules())
-        progress = Progress(lake=f"delta {lake}", tables=tables)
-        save_progress(files, folder, progress, loaded=None, merged=())
+        publish(staging, lake, {("shop", "orders"): TableProgress(Mark(42), chosen=True)})
 
     assert main(["tables", "shop", staging, "-o", "json"]) == 0
 
     shown = json.loads(capsys.readouterr().out)
-    assert {each["lake"] for each in shown} == {f"delta {lake}" for lake in lakes}
+    assert {record["lake"] for record in shown} == {f"delta {lake}" for lake in lakes}
 
 
 def test_before_the_first_merge_there_are_none(
