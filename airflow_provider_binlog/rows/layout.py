@@ -7,6 +7,7 @@ Source: mysql-server libs/mysql/binlog/event/rows_event.h, Table_map_event (meta
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -200,6 +201,7 @@ def _compile_columns(
         _compile_column(column, index, policies, allow_missing_metadata=allows_missing)
         for index, column in enumerate(logged)
     )
+    _refuse_same_names([column.name for column in columns])
     fields = tuple(
         Field(
             id=number,
@@ -226,6 +228,12 @@ def _compile_columns(
         hidden=hidden,
         allows_missing=allows_missing,
     )
+
+
+def _refuse_same_names(names: Sequence[str]) -> None:
+    for name, count in Counter(names).items():
+        if count > 1:
+            raise FormatError("two columns of a table have the same name", column=name)
 
 
 def _default(column: ColumnLayout) -> Default | None:

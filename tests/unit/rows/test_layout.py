@@ -49,6 +49,14 @@ def test_a_layout_has_names_types_and_key() -> None:
     ]
 
 
+def test_two_columns_of_the_same_name_are_refused() -> None:
+    column = wire.column(ColumnType.LONG, name="total")
+
+    with pytest.raises(FormatError, match="the same name") as caught:
+        compile_layout(wire.table(column, column))
+    assert caught.value.context["column"] == "total"
+
+
 def test_its_fields_are_numbered_in_the_order_of_the_table() -> None:
     assert compile_layout(NAMED).fields == (
         Field(1, "id", "bigint unsigned", "decimal128(20, 0)", nullable=False),
