@@ -75,6 +75,7 @@ _JAVA = "spark.driver.extraJavaOptions"
 _WARM_SECONDS = 60.0
 _SETTLE_SECONDS = 40.0
 _SAMPLE_SECONDS = 5.0
+_PERIOD_SECONDS = 600
 _MIB = 1 << 20
 # Tests are given what suits jobs that end soon.
 _AS_SUBMITTED = {
@@ -172,26 +173,26 @@ class _Tree:
         return statistics.median(last) / statistics.median(second)
 
 
-def _latencies(workplace: Workplace, after: float) -> tuple[list[float], list[float]]:
-    """Return for each change that was committed after a time how much later it was in the lake.
+def _latencies(workplace: Workplace, after: float) -> np.ndarray[Any, Any]:
+    """Return a row for each change that was committed after a time.
 
-    First until its table had it; then until the merge was published, when all tables had theirs.
+    It has the seconds from that time to the commit, from the commit until the change's table had
+    it, and until the merge was published, when all tables had theirs.
     """
     files = StoredFiles(workplace.store, NAME)
     (lake,) = workplace.store.folders(source_folder(NAME) + f"/{PROGRESS}")
     through, times = 0, _commit_times(workplace)
-    visible: list[float] = []
-    published: list[float] = []
+    rows = [np.empty((0, 3))]
     for record in sorted(read_records(files, f"{PROGRESS}/{lake}"), key=lambda record: record.id):
         end, versions = published_at(record.id).timestamp(), record.versions
         for sequence in range(through + 1, record.through + 1):
             for table in read_manifest(files, sequence).tables:
                 seconds = _read_commits(workplace, table.parts)
                 seconds = seconds[seconds >= after]
-                visible.extend(times[table.name, versions[table.name]] - seconds)
-                published.extend(end - seconds)
+                visible = times[table.name, versions[table.name]]
+                rows.append(np.stack([seconds - after, visible - seconds, end - seconds], axis=1))
         through = max(through, record.through)
-    return sorted(visible), sorted(published)
+    return np.concatenate(rows)
 
 
 def _read_commits(workplace: Workplace, parts: Iterable[Part]) -> np.ndarray[Any, Any]:
@@ -304,15 +305,23 @@ def _follow(
     idle_cpu = {name: (tree.cpu() - used[name]) / idle_seconds for name, tree in trees.items()}
     stage.join()
     code = merge.wait()
-    visible, published = _latencies(workplace, began)
+    committed, visible, published = _latencies(workplace, began).T
     return {
         "transactions": transactions,
         "changes": len(visible),
         "in_its_table": _percentiles(visible),
         "published": _percentiles(published),
+        "in_its_table_by_ten_minutes": [
+            _percentiles(visible[committed // _PERIOD_SECONDS == period])
+            for period in np.unique(committed // _PERIOD_SECONDS)
+        ],
         "cpu": {name: cpu / busy for name, cpu in busy_cpu.items()},
         "idle_cpu": idle_cpu,
         "memory_mib": {name: tree.sizes[-1] / _MIB for name, tree in trees.items()},
+        "memory_mib_by_ten_minutes": {
+            name: [size / _MIB for size in tree.sizes[:: int(_PERIOD_SECONDS / _SAMPLE_SECONDS)]]
+            for name, tree in trees.items()
+        },
         "memory_growth": {name: tree.growth() for name, tree in trees.items()},
         "exit_codes": [stage.exitcode, code],
         "differences": _compare(database, workplace),
@@ -325,11 +334,10 @@ def _wait_for_manifest(workplace: Workplace) -> None:
         time.sleep(0.1)
 
 
-def _percentiles(values: Sequence[float]) -> dict[str, float]:
-    """Return some percentiles of sorted values."""
-    shares = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "max": 1.0}
-    last = len(values) - 1
-    return {name: values[min(last, int(len(values) * share))] for name, share in shares.items()}
+def _percentiles(values: np.ndarray[Any, Any]) -> dict[str, float]:
+    """Return some percentiles of values."""
+    shares = {"p50": 50, "p95": 95, "p99": 99, "max": 100}
+    return {name: round(float(np.percentile(values, at)), 2) for name, at in shares.items()}
 
 
 def _compare(database: Database, workplace: Workplace) -> list[str]:
