@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.spark.target import spark_target
+from airflow_provider_binlog.spark.target.iceberg import catalog
 from airflow_provider_binlog.spark.target.state import NOTHING, Contents, Mark, TargetState
 from airflow_provider_binlog.table_options import TableOptions, TableRules
 from tests.unit.spark.session import reading_session
@@ -420,6 +421,41 @@ def test_what_delta_noted_of_a_commit_is_not_computed_again(workplace: Workplace
 
     assert (created.files, created.bytes, created.is_empty) == (0, 0, True)
     assert (written.files, written.bytes > 0, written.applied) == (1, True, Mark(1))
+
+
+@pytest.mark.parametrize("workplace", ["iceberg"], indirect=True)
+def test_files_of_a_small_table_are_rewritten_unless_its_options_say_otherwise(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workplace.properties.clear()
+    source = workplace.new_source()
+    table = source.create(workplace.database, "t", {"id": INT, "note": TEXT}, ("id",))
+    table.insert(id=1, note="new")
+    workplace.follow(table)
+
+    def change(note: str, **options: Any) -> tuple[str, str]:
+        """Merge an update and an insert; return the files of rows, and new ones of deletes."""
+        table.update(1, note=note)
+        table.insert(id=len(table.values) + 1, note=note)
+        workplace.follow(table, **options)
+        snapshots = workplace.spark.table(f"{workplace.target(table)}.snapshots")
+        summary = snapshots.orderBy("committed_at").collect()[-1]["summary"]
+        return summary["total-data-files"], summary.get("added-delete-files", "0")
+
+    assert [change(f"small {number}") for number in range(3)] == [("1", "0")] * 3
+    with monkeypatch.context() as patch:
+        patch.setattr(catalog, "_REWRITTEN_BYTES", 0)
+        assert change("large") == ("2", "1")
+        chosen = TableOptions(properties={"write.merge.mode": "copy-on-write"})
+        options = TableRules({"*": chosen})
+        change("its properties are set after this merge", table_options=options)
+        assert change("as the options say", table_options=options) == ("1", "0")
+    merge_on_read = TableRules(
+        {"*": TableOptions(properties={"write.merge.mode": "merge-on-read"})}
+    )
+    change("its properties are set after this merge", table_options=merge_on_read)
+    assert change("as the options say", table_options=merge_on_read) == ("2", "1")
+    assert change("small again") == ("1", "0")
 
 
 @in_either_format

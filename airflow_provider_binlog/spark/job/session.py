@@ -114,6 +114,8 @@ _FEW = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.leafNodeDefaultParallelism": "1",
+    # Few files are there, and a job to find those whose rows change takes longer than to write all.
+    "spark.sql.optimizer.runtime.rowLevelOperationGroupFilter.enabled": "false",
 }
 _MANY = {_ADAPTIVE: "true"}
 
@@ -137,6 +139,8 @@ def job_settings() -> dict[str, str]:
         "spark.scheduler.mode": "FAIR",
         "spark.log.level": "ERROR",
         "spark.ui.showConsoleProgress": "false",
+        # Else PySpark tells the JVM of each expression which line of Python made it.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
     }
 
 

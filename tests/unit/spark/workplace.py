@@ -53,6 +53,7 @@ class Workplace:
         store: The staging root below it, as capture sees it.
         catalog: Name of the Iceberg catalog.
         source: Name of the source; each test has another one.
+        properties: Properties of new tables.
     """
 
     spark: SparkSession
@@ -61,6 +62,7 @@ class Workplace:
     store: ObjectStore
     catalog: str = "lake"
     source: str = field(default_factory=lambda: f"shop-{next(_NUMBERS)}")
+    properties: dict[str, str] = field(default_factory=dict)
 
     @property
     def database(self) -> str:
@@ -83,7 +85,8 @@ class Workplace:
         known = {"staging": f"{self.root}/staging", "source": self.source, "format": self.format}
         # Most tables of the tests are older than their log.
         known["initial_load"] = "changes_only"
-        return MergeOptions(**(known | {"lake": lake} | options))
+        properties = {"properties": self.properties}
+        return MergeOptions(**(known | {"lake": lake} | properties | options))
 
     def merge(self, **options: Any) -> Report:
         """Merge, and fail the test with the report's errors."""

@@ -90,14 +90,17 @@ _RESERVED = {
 }
 
 _VERSION = "format-version"
+_MERGE_MODE = "write.merge.mode"
+# To read and write so much takes less than to read files of rows and deletes of some ten merges.
+_REWRITTEN_BYTES = 4 << 20
 
 NEW_TABLE = {
     _VERSION: "2",
-    # A small change rewrites no large file: it writes what is new, and which rows are deleted.
     "write.delete.mode": "merge-on-read",
-    "write.merge.mode": "merge-on-read",
     "write.update.mode": "merge-on-read",
     _ISOLATION: "serializable",
+    # Each commit adds manifests, all of which the next MERGE reads. Iceberg would wait for 100.
+    "commit.manifest.min-count-to-merge": "10",
 }
 
 
@@ -174,8 +177,9 @@ class IcebergLake:
         target, columns = change.table, change.columns
         _check_names(target, columns)
         options = self._options.of(change.owner.name)
-        layout, chosen = Layout.of(options), options.properties or {}
-        properties = NEW_TABLE | self._properties | chosen | layout.properties | dict(properties)
+        layout, chosen = Layout.of(options), self._properties | dict(options.properties or {})
+        new = NEW_TABLE | _merge_mode(change.rows.rows.bytes)
+        properties = new | chosen | layout.properties | dict(properties)
         if layout.sort_by:
             # Rows are sorted that are written once the table has the order.
             self._create_and_fill(session, change, properties, layout.clause(columns))
@@ -227,6 +231,10 @@ class IcebergLake:
         self, session: SparkSession, change: Change, state: TargetState, statement: str
     ) -> Commit | None:
         """Run a MERGE; see `LakeFormat`."""
+        chosen = self._properties | dict(self._options.of(change.owner.name).properties or {})
+        mode = _merge_mode(state.bytes)
+        if _MERGE_MODE not in chosen and not mode.items() <= state.properties.items():
+            session.sql(merge_sql.set_properties(change.table, mode))
         with commit_properties(session, _said_of(change)):
             session.sql(statement).collect()
         return _check_commit(session, change.table, state)
@@ -245,6 +253,15 @@ class IcebergLake:
         with commit_properties(session, _said_of(change)):
             writer.overwrite(F.expr("true"))
         return _check_commit(session, change.table, state)
+
+
+def _merge_mode(size: int) -> dict[str, str]:
+    """Return the property that says how a MERGE changes a table of so many bytes.
+
+    Of a small one it rewrites the files whose rows change, which stay few then. Of a larger one it
+    writes what is new, and which rows are deleted.
+    """
+    return {_MERGE_MODE: "copy-on-write" if size <= _REWRITTEN_BYTES else "merge-on-read"}
 
 
 def _said_of(change: Change) -> dict[str, str]:

@@ -200,12 +200,16 @@ class TestDeltaHistory(DeltaTables, HistoryCases):
 
 
 @pytest.mark.spark
+@pytest.mark.parametrize(
+    "mode", ["merge-on-read", pytest.param("copy-on-write", marks=pytest.mark.slow)]
+)
 class TestIceberg(TargetCases, HistoryCases):
     """Tables of a catalog."""
 
     @pytest.fixture
-    def lake(self, spark: SparkSession) -> TargetLake:
-        return SparkLake(spark, IcebergLake("shop", "lake", TableRules(), {}))
+    def lake(self, spark: SparkSession, mode: str) -> TargetLake:
+        properties = {"write.merge.mode": mode}
+        return SparkLake(spark, IcebergLake("shop", "lake", TableRules(), properties))
 
 
 @pytest.mark.spark

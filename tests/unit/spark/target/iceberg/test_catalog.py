@@ -25,6 +25,7 @@ CHANGE: Any = SimpleNamespace(
     contents=Contents(Mark(7)),
     base=None,
     stop="binlog.000002:4",
+    rows=SimpleNamespace(rows=SimpleNamespace(bytes=1000)),
 )
 
 
