@@ -139,7 +139,7 @@ def job_settings() -> dict[str, str]:
         "spark.scheduler.mode": "FAIR",
         "spark.log.level": "ERROR",
         "spark.ui.showConsoleProgress": "false",
-        # Else PySpark tells the JVM of each expression which line of Python made it.
+        # Else PySpark sends the JVM the line of Python of each expression.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
     }
 
