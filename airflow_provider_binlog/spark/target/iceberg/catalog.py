@@ -258,8 +258,8 @@ class IcebergLake:
 def _merge_mode(size: int) -> dict[str, str]:
     """Return the property that says how a MERGE changes a table of so many bytes.
 
-    Of a small one it rewrites the files whose rows change, which stay few then. Of a larger one it
-    writes what is new, and which rows are deleted.
+    Of a small one it rewrites the files that may hold the rows, which stay few then. Of a larger
+    one it writes what is new, and which rows are deleted.
     """
     return {_MERGE_MODE: "copy-on-write" if size <= _REWRITTEN_BYTES else "merge-on-read"}
 
