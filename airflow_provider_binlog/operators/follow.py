@@ -28,6 +28,7 @@ from airflow_provider_binlog.operators.extract import (
     describe_for_asset,
     join_counts,
     report_staged,
+    send_counts,
     warn_of_foreign_keys,
     warn_of_quarantines,
 )
@@ -116,6 +117,8 @@ class BinlogFollowOperator(RangeOperator):
                 progress.add(counts)
                 self.note_lineage(extracted.manifests)
                 staged = counts if staged is None else join_counts(staged, counts)
+                quarantined = len(staged["quarantined"])
+                send_counts(extracted, counts["rows"], quarantined=quarantined, name=source.name)
         return staged
 
     def _advance(
