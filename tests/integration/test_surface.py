@@ -13,6 +13,7 @@ import pytest
 from airflow._shared.module_loading import import_string
 from airflow.sdk import Variable
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, TaskDeferred
+from airflow.sdk.observability import stats
 from airflow.triggers.base import BaseTrigger
 
 from airflow_provider_binlog.checkpoint import Checkpoint
@@ -367,6 +368,20 @@ def test_little_is_left_for_a_later_run(
     assert find_growth(BinlogHook().settings, since, given) == {}
     grown = find_growth(BinlogHook().settings, since, Thresholds(min_bytes=1))
     assert grown["log_end"] == str(log_end())
+
+
+def test_the_lag_that_a_sensor_sends_falls_to_zero(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gauges: dict[str, float] = {}
+    monkeypatch.setattr(stats, "gauge", lambda name, value, tags: gauges.update({name: value}))
+    wait_for_more(database, monkeypatch)
+
+    assert not sensor(min_bytes="1 MiB").poke({}).is_done
+    assert gauges["binlog.lag_bytes"] > 0
+    monkeypatch.setenv(CHECKPOINT, checkpoint_at(log_end()))
+    assert not sensor(min_bytes="1 MiB").poke({}).is_done
+    assert gauges["binlog.lag_bytes"] == gauges["binlog.lag_seconds"] == 0
 
 
 def test_transactions_are_counted_by_gtids(
