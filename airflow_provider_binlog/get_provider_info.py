@@ -65,6 +65,7 @@ def _connection_type() -> dict[str, object]:
             "placeholders": {"host": "mysql.example.com", "port": "3306"},
         },
         "conn-fields": {
+            "unix_socket": _text("Unix socket", "Path on the workers, in place of host and port"),
             "ssl_mode": {
                 "label": "TLS",
                 "description": "disabled, preferred (the default), required, verify_ca or "
@@ -96,9 +97,10 @@ def _connection_type() -> dict[str, object]:
             ),
             "server_id": {
                 "label": "Replica's server id",
-                "description": "Identifies this replica at the server. Drawn at random if empty; "
-                "set it only where the server's administrator hands them out.",
-                "schema": {"type": ["integer", "null"], "minimum": 1, "maximum": 4294967295},
+                "description": "A number, or a range such as 5400-5499 of which each task draws "
+                "one. Drawn at random if empty; set it only where the server's administrator "
+                "hands them out.",
+                "schema": {"type": ["string", "null"], "pattern": r"^\s*\d+\s*(-\s*\d+\s*)?$"},
             },
             "hash_secret": {
                 "label": "Secret for hashes",

@@ -90,6 +90,9 @@ _ONE_TABLE = _argument(
 )
 _NAME = _argument("name", metavar="NAME", help="the source's name, as the DAG's tasks have it")
 _CONN = _argument("--conn", required=True, metavar="CONN", help="the server")
+_SOURCE_NAME = _argument(
+    "--source", dest="name", metavar="NAME", help="whose checkpoint to look at, too"
+)
 _EXCLUDE = _argument("--exclude", nargs="+", metavar="GLOB", help="tables among them to leave out")
 _OUTPUT = _argument(
     *("-o", "--output"),
@@ -182,7 +185,7 @@ COMMANDS: tuple[Command | Group, ...] = (
         "check",
         "Show whether a server and its tables are ready for capture, and what mends what is not",
         f"{PACKAGE}.servers:check",
-        (_SERVER, _tables(required=False), _EXCLUDE, _OUTPUT),
+        (_SERVER, _tables(required=False), _EXCLUDE, _SOURCE_NAME, _OUTPUT),
     ),
     Command(
         "status",
@@ -190,7 +193,7 @@ COMMANDS: tuple[Command | Group, ...] = (
         f"{PACKAGE}.servers:status",
         (
             _SERVER,
-            _argument("--source", dest="name", metavar="NAME", help="whose checkpoint to show"),
+            _SOURCE_NAME,
             _OUTPUT,
         ),
     ),

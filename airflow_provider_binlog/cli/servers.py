@@ -26,11 +26,18 @@ _NOT_READY = 1
 def check(arguments: argparse.Namespace) -> int:
     """Print everything that is checked; return 1 if an extract of the tables would be refused."""
     # Here, because it loads NumPy.
-    from airflow_provider_binlog.sources.findings import is_ready, list_findings
-
-    findings = list_findings(
-        read_settings(arguments.source), arguments.tables or (), arguments.exclude or ()
+    from airflow_provider_binlog.sources.findings import (
+        LOG,
+        is_ready,
+        list_checkpoint_findings,
+        list_findings,
     )
+
+    settings = read_settings(arguments.source)
+    findings = list_findings(settings, arguments.tables or (), arguments.exclude or ())
+    if arguments.name is not None and any(finding.name == LOG for finding in findings):
+        saved = load(MetastoreVariableStore(), checkpoint_key(arguments.name))
+        findings += list_checkpoint_findings(settings, saved)
     if arguments.output in ("json", "yaml"):
         print_records([finding.to_json() for finding in findings], arguments.output)
     else:
@@ -61,10 +68,12 @@ def status(arguments: argparse.Namespace) -> int:
         wrong = [str(finding) for finding in findings if finding.level is Level.ERROR]
         if not wrong:
             record |= _describe_log(connection)
+            unreadable = setup.find_unreadable(connection)
+            wrong = [] if unreadable is None else [str(unreadable)]
     record["capture"] = "ready" if not wrong else "not ready"
     record["problems"] = wrong
     record["warnings"] = [str(finding) for finding in findings if finding.level is Level.WARNING]
-    if not wrong and arguments.name is not None:
+    if "end" in record and arguments.name is not None:
         record |= _describe_checkpoint(settings, arguments.name)
     print_record(record, arguments.output)
     return 0 if not wrong else _NOT_READY

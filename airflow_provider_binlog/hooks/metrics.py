@@ -33,9 +33,10 @@ def send_staged(source: str, *, rows: int, size: int, quarantined: int) -> None:
     stats.gauge("binlog.quarantined_tables", quarantined, tags=tags)
 
 
-def send_states(source: str, format_: str, held: Iterable[Mapping[str, str]]) -> None:
-    """Send how many tables of a lake wait for a reload, by state."""
+def send_states(source: str, format_: str, held: Iterable[Mapping[str, str]], *, live: int) -> None:
+    """Send how many tables of a lake wait for a reload, by state, and how many are live."""
     counts = Counter(table["status"] for table in held)
-    for state in ("loading", "stale"):
+    counts["live"] = live
+    for state in ("loading", "stale", "live"):
         tags = {"source": source, "format": format_, "state": state}
         stats.gauge("binlog.tables", counts[state], tags=tags)

@@ -10,6 +10,8 @@ from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_provider_binlog.checkpoint import Checkpoint, advance, checkpoint_key
+from airflow_provider_binlog.errors import BinlogError
+from airflow_provider_binlog.hooks.metrics import send_lag
 from airflow_provider_binlog.hooks.object_storage import open_store
 from airflow_provider_binlog.hooks.tasks import (
     AirflowVariableStore,
@@ -33,6 +35,7 @@ from airflow_provider_binlog.operators.extract import (
     warn_of_quarantines,
 )
 from airflow_provider_binlog.position import Position
+from airflow_provider_binlog.sources.state import Log
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.capture.extract import Extracted
@@ -114,12 +117,23 @@ class BinlogFollowOperator(RangeOperator):
                     },
                 )
                 checkpoint = self._advance(source.name, checkpoint, extracted, run)
-                progress.add(counts)
+                if progress.add(counts):
+                    self._send_lag(log, checkpoint, source.name)
                 self.note_lineage(extracted.manifests)
                 staged = counts if staged is None else join_counts(staged, counts)
                 quarantined = len(staged["quarantined"])
                 send_counts(extracted, counts["rows"], quarantined=quarantined, name=source.name)
         return staged
+
+    def _send_lag(self, log: Log, checkpoint: Checkpoint, name: str) -> None:
+        """Send the lag of what is staged. That it is not known now stops nothing."""
+        try:
+            lag = log.read_lag(checkpoint.position, checkpoint.identity)
+        except BinlogError as error:
+            self.log.warning("%s: the lag is not known: %s", name, error)
+            return
+        if lag is not None:
+            send_lag(name, lag)
 
     def _advance(
         self, name: str, checkpoint: Checkpoint, extracted: Extracted, run: str
@@ -140,11 +154,11 @@ class _Progress:
         self._counts: dict[str, Any] | None = None
         self._logged = time.monotonic()
 
-    def add(self, counts: dict[str, Any]) -> None:
-        """Count a range; log those since the last line, once a minute."""
+    def add(self, counts: dict[str, Any]) -> bool:
+        """Count a range; once a minute log those since the last line, and return True."""
         self._counts = counts if self._counts is None else join_counts(self._counts, counts)
         if time.monotonic() < self._logged + _LOG_SECONDS:
-            return
+            return False
         self._logger.info(
             "%s: staged up to %s: %s, in %d manifests",
             self._name,
@@ -153,3 +167,4 @@ class _Progress:
             len(self._counts["manifests"]),
         )
         self._counts, self._logged = None, time.monotonic()
+        return True

@@ -226,7 +226,8 @@ class BinlogMergeOperator(SparkJobOperator):
             self.log.info("%s", line)
         for line in (*list_warnings(result), *list_held(result)):
             self.log.warning("%s", line)
-        send_states(result["source"], self.format, find_held(result).values())
+        held, live = find_held(result).values(), len(result.get("versions", ()))
+        send_states(result["source"], self.format, held, live=live)
         pass_to_outlets(self, context, describe_for_asset(result))
         add_to_aliases(self, context, describe_for_aliases(result))
         self._report = result

@@ -79,6 +79,17 @@ class NeededTables:
             kinds, lambda name: is_captured(name, tables, exclude) and merged(name)
         )
 
+    def list_keyless(self, names: Sequence[TableName]) -> list[TableName]:
+        """Return those of some tables that have no key on the server, nor one by the options."""
+        from airflow_provider_binlog.transport.server.information_schema import list_keyless
+
+        rules = read_options(self.options)
+        without = [name for name in names if not rules.of(name).key]
+        if not without:
+            return []
+        with closing(server_settings(self.source).connect()) as connection:
+            return list_keyless(connection, without)
+
     def find_needed(
         self, on_server: list[TableName]
     ) -> tuple[list[TableName], dict[TableName, datetime]]:

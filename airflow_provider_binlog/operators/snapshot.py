@@ -41,6 +41,7 @@ from airflow_provider_binlog.operators.links import BinlogSourceLink
 from airflow_provider_binlog.operators.spark_engine import EngineOperator
 from airflow_provider_binlog.operators.table_notes import (
     count_replaced,
+    describe_keyless,
     describe_missing,
     describe_replaced,
 )
@@ -454,6 +455,8 @@ class BinlogSnapshotPlanOperator(SnapshotArguments, RendersObjects, BaseOperator
                 ".".join(name),
                 f"{time:%Y-%m-%d %H:%M:%S} UTC",
             )
+        if keyless := describe_keyless(tables.list_keyless(needed)):
+            self.log.warning("%s: %s", source.name, keyless)
         return needed
 
     def _share(

@@ -18,6 +18,7 @@ from airflow_provider_binlog.plugins.formats import (
     show_time,
 )
 from airflow_provider_binlog.plugins.sources import CAPTURE, MERGE, SNAPSHOT, TaskRun
+from airflow_provider_binlog.status.merges import Published
 from airflow_provider_binlog.status.ranges import RangeSummary
 
 ROWS = {"Snapshot": (SNAPSHOT,), "Stage": CAPTURE, "Merge": (MERGE,)}
@@ -37,13 +38,13 @@ def chart_of_rows(ranges: Sequence[RangeSummary]) -> Chart:
     return draw_bars(values, top, show_number(int(top)))
 
 
-def chart_of_lag(ranges: Sequence[RangeSummary], merges: Sequence[TaskRun]) -> Chart:
+def chart_of_lag(ranges: Sequence[RangeSummary], published: Sequence[Published]) -> Chart:
     """Return how long the first change of each range waited until it was staged, and merged."""
     ordered = list(reversed(ranges))
     staged = [
         None if summary.waited is None else summary.waited.total_seconds() for summary in ordered
     ]
-    merged = [_merged_after(summary, merges) for summary in ordered]
+    merged = [_merged_after(summary, published) for summary in ordered]
     known = [value for value in (*staged, *merged) if value is not None]
     top = round_up_seconds(max(known, default=0.0))
     values = [
@@ -70,20 +71,12 @@ def _describe_wait(summary: RangeSummary, staged: float | None, merged: float | 
     return text if merged is None else f"{text}, merged after {show_duration(merged)}"
 
 
-def _merged_after(summary: RangeSummary, merges: Sequence[TaskRun]) -> float | None:
-    """Return seconds from the first commit of a range to the end of the merge that has it."""
-    ends = [
-        run.ended
-        for run in merges
-        if run.state == "success"
-        and run.ended is not None
-        and run.merge is not None
-        and run.merge.through >= summary.sequence
-        and run.ended >= summary.created_at
-    ]
-    if not ends or summary.first_commit is None:
+def _merged_after(summary: RangeSummary, published: Sequence[Published]) -> float | None:
+    """Return seconds from the first commit of a range until a merge has published it."""
+    times = [each.time for each in published if each.through >= summary.sequence]
+    if not times or summary.first_commit is None:
         return None
-    return (min(ends) - summary.first_commit).total_seconds()
+    return (min(times) - summary.first_commit).total_seconds()
 
 
 def time_line(runs: Sequence[TaskRun]) -> tuple[datetime, datetime, tuple[Span, ...]] | None:

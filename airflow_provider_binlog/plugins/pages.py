@@ -254,7 +254,7 @@ class Pages:
             triggered=triggered if any(c.isalnum() for c in triggered) else "",
             entries=_entries(value, runs),
             rows_chart=chart_of_rows(value.ranges) if value else None,
-            lag_chart=chart_of_lag(value.ranges, runs) if value else None,
+            lag_chart=chart_of_lag(value.ranges, value.published) if value else None,
             time_line=time_line(source.runs),
             refresh=_refresh_seconds(status, lag),
         )

@@ -154,12 +154,12 @@ class BinlogPositionSensor(RendersObjects, BaseSensorOperator):
         """Return why what was logged is not staged yet; empty if it is, or nothing was logged."""
         thresholds = self._read_thresholds()
         # After a failover, and where the log was purged, a run is due in any case.
-        if not thresholds or state.checkpoint is None or not state.start:
+        if state.checkpoint is None or not state.start:
             return ""
         # Also where nothing was logged: a metric keeps its last value.
         lag = read_lag(self._connect(source), state.start, state.identity)
         send_lag(source.name, lag)
-        if not state.has_work or thresholds.find_reason(lag):
+        if not thresholds or not state.has_work or thresholds.find_reason(lag):
             return ""
         return f"{lag.bytes:,} bytes wait, for {lag.seconds:.0f} s, which is below the thresholds"
 

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import closing
+from datetime import timedelta
 
 from airflow_provider_binlog.capture.segments import check_names
+from airflow_provider_binlog.checkpoint import Checkpoint
 from airflow_provider_binlog.errors import BinlogError
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.rows.layout import compile_layout
 from airflow_provider_binlog.schema import TableName
 from airflow_provider_binlog.schema_history.completion import describe
+from airflow_provider_binlog.sources.lag import read_lag
 from airflow_provider_binlog.sources.settings import Connections, ConnectionSettings
 from airflow_provider_binlog.sql.columns import PartialSchema
 from airflow_provider_binlog.transport.server import queries, setup
+from airflow_provider_binlog.transport.server.driver import Connection
 from airflow_provider_binlog.transport.server.setup import Finding, Level
 from airflow_provider_binlog.transport.server.table_findings import list_table_findings
+
+LOG = "log"
+"""Names the finding that a server which is ready has."""
 
 
 def list_findings(
@@ -23,7 +30,8 @@ def list_findings(
 ) -> list[Finding]:
     """Return what a server, the account and the tables that globs match are like.
 
-    Without globs, or where the server itself is not ready, tables are not looked at.
+    Without globs, tables are not looked at, but for whether the account sees any where it has to.
+    Where the server itself is not ready, neither its log nor its tables are.
 
     Raises:
         BinlogError: The server was not reached, or refused the account.
@@ -32,14 +40,70 @@ def list_findings(
     with closing(settings.connect()) as connection:
         of = queries.server_version(connection)
         findings = setup.list_findings(connection)
-    if not include or not is_ready(findings):
-        return findings
+        if not is_ready(findings):
+            return findings
+        findings.append(_describe_log(connection))
+        if not include:
+            unreadable = setup.find_unreadable(connection)
+            return findings if unreadable is None else [*findings, unreadable]
 
     def find_refusal(name: TableName, schema: PartialSchema) -> str:
         return find_type_refusal(name, schema, of.flavor, of.version)
 
     tables = list_table_findings(connections.open, include, exclude, find_refusal=find_refusal)
     return [*findings, *tables]
+
+
+def _describe_log(connection: Connection) -> Finding:
+    logs = queries.binary_logs(connection)
+    size = sum(log.size for log in logs)
+    first, end = queries.first_position(connection), queries.log_end(connection)
+    return Finding(LOG, f"{first} to {end}: {len(logs)} files, {size:,} bytes")
+
+
+_HEAD_ROOM_MIN = timedelta(days=1)
+
+
+def list_checkpoint_findings(
+    settings: ConnectionSettings, saved: Checkpoint | None
+) -> list[Finding]:
+    """Return whether the server still has the log at a checkpoint, and for how long.
+
+    Raises:
+        ConnectionLostError: The server was not reached.
+    """
+    if saved is None:
+        return [Finding("checkpoint", "none yet: the first run begins at the start of its source")]
+    try:
+        lag = read_lag(Connections(settings).open, saved.position, saved.identity)
+    except BinlogError as error:
+        if error.retryable:
+            raise
+        # With the section of the docs that says how to go on.
+        error.name_section()
+        return [Finding("checkpoint", str(saved.position), Level.ERROR, str(error))]
+    found = f"{saved.position}: {lag.bytes:,} bytes of log wait, for {lag.seconds:.0f} s"
+    kept, name = lag.head_room, "head-room"
+    if kept is None or kept >= _HEAD_ROOM_MIN:
+        return [
+            Finding("checkpoint", found),
+            Finding(name, "for ever" if kept is None else _show(kept)),
+        ]
+    return [
+        Finding("checkpoint", found),
+        Finding(
+            name,
+            _show(kept),
+            Level.WARNING,
+            "the server keeps the log at the checkpoint for less than a day: after that, all "
+            "tables have to be reloaded",
+            "run the tasks that stage it, or raise binlog_expire_logs_seconds",
+        ),
+    ]
+
+
+def _show(kept: timedelta) -> str:
+    return str(timedelta(seconds=max(0, round(kept.total_seconds()))))
 
 
 def is_ready(findings: Iterable[Finding]) -> bool:

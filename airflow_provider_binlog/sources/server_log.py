@@ -15,7 +15,7 @@ from airflow_provider_binlog.checkpoint import Checkpoint
 from airflow_provider_binlog.errors import ConfigurationError, ConnectionLostError, FormatError
 from airflow_provider_binlog.position import Flavor, Position, SourceIdentity
 from airflow_provider_binlog.schema import TableName
-from airflow_provider_binlog.sources import state
+from airflow_provider_binlog.sources import lag, state
 from airflow_provider_binlog.sources.binlog_source import Failover
 from airflow_provider_binlog.sources.settings import Connections, ConnectionSettings
 from airflow_provider_binlog.transport.block_stream import BlockStream
@@ -168,6 +168,10 @@ class ServerLog(state.Log):
     def logs_partial_images(self) -> bool:
         """Query the server for its `binlog_row_image`."""
         return self._query(queries.global_variables).get("binlog_row_image", "FULL") != "FULL"
+
+    def read_lag(self, position: Position, identity: SourceIdentity) -> lag.Lag:
+        """Query the server over connections of their own; raises as `lag.read_lag`."""
+        return lag.read_lag(self.connect, position, identity)
 
     def table_names(self) -> Collection[tuple[str, str]]:
         """Query the server for the tables that the account may see."""

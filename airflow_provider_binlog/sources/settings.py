@@ -7,6 +7,7 @@ with the other's log, and rows of both be committed under one identity.
 from __future__ import annotations
 
 import json
+import secrets
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -66,7 +67,8 @@ class ConnectionSettings:
         get_server_public_key: Whether a key that the server itself sends may do that.
         enable_cleartext_plugin: Whether the password may be sent in clear text without TLS.
         connect_timeout, read_timeout, query_timeout: Seconds; see `ServerConnection`.
-        server_id: What we register as; None draws one for each stream.
+        server_id: What we register as, drawn where the connection has a range of them; None draws
+            one for each stream.
         hash_secret: With which values of columns are hashed; empty for none.
     """
 
@@ -109,6 +111,8 @@ class ConnectionSettings:
         ssl_mode = str(given.get("ssl_mode", "preferred")).lower().replace("-", "_")
         if ssl_mode not in SSL_MODES:
             raise ConfigurationError(f"ssl_mode is one of {', '.join(SSL_MODES)}", given=ssl_mode)
+        if "server_id" in given:
+            given["server_id"] = _draw_server_id(str(given["server_id"]))
         for name in _NUMBERS_MAX.keys() & given.keys():
             given[name] = _integer(name, given[name])
         for name in set(_SWITCHES) & given.keys():
@@ -251,6 +255,17 @@ class ConnectionSettings:
             raise ConfigurationError(
                 "the server wants TLS: set ssl_mode to required", ssl_mode=self.ssl_mode
             ) from error
+
+
+def _draw_server_id(given: str) -> str | int:
+    """Return one id of a range such as `5400-5499`; what is no range as it is."""
+    first, dash, last = map(str.strip, given.partition("-"))
+    if not dash or not first:
+        return given
+    ids = range(_integer("server_id", first), _integer("server_id", last) + 1)
+    if not ids:
+        raise ConfigurationError("server_id is a range whose first id is the least", given=given)
+    return secrets.choice(ids)
 
 
 def _integer(name: str, given: Any) -> int:

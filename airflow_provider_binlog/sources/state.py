@@ -25,6 +25,7 @@ from airflow_provider_binlog.transport.server.tables import ForeignKeys
 from airflow_provider_binlog.transport.stream.commands import file_created
 
 if TYPE_CHECKING:
+    from airflow_provider_binlog.sources.lag import Lag
     from airflow_provider_binlog.transport.server.information_schema import ServerTables
 
 NO_START = (
@@ -267,6 +268,10 @@ class Log(BlockStream, Protocol):
     def logs_partial_images(self) -> bool:
         """Whether the server is set to log row images without all columns."""
         return False
+
+    def read_lag(self, position: Position, identity: SourceIdentity) -> Lag | None:  # noqa: ARG002
+        """Return the lag of a position that a server issued; None where the log is files."""
+        return None
 
     def table_names(self) -> Collection[tuple[str, str]]:
         """Return database and name of the tables that the server shows; none where it is files."""

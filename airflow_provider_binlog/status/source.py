@@ -19,6 +19,7 @@ from airflow_provider_binlog.staging.paths import (
     source_folder,
 )
 from airflow_provider_binlog.status.loads import Load, read_loads
+from airflow_provider_binlog.status.merges import Published, read_published
 from airflow_provider_binlog.status.ranges import (
     BYTES_PER_READ,
     Memory,
@@ -40,6 +41,8 @@ class SourceStatus:
         manifests: How many manifests there are.
         ranges: The newest ones, the newest first.
         lakes: What the merges of each lake have noted, in the order of their names.
+        published: What the newest merges of all lakes published, as far back as the ranges, if
+            several of these are read.
         loads: The newest snapshots, and those that are being read, the newest first.
         tables: Those that need a person first.
         problem: Why a manifest cannot be read; empty if all could.
@@ -49,6 +52,7 @@ class SourceStatus:
     manifests: int
     ranges: tuple[RangeSummary, ...]
     lakes: tuple[Progress, ...]
+    published: tuple[Published, ...]
     loads: tuple[Load, ...]
     tables: tuple[TableStatus, ...]
     problem: str = ""
@@ -105,6 +109,10 @@ def read_status(
     )
     found = islice(load_lakes(store, source), lakes_max)
     lakes = tuple(sorted(found, key=lambda progress: progress.lake))
+    published: tuple[Published, ...] = ()
+    if newest.ranges and ranges > 1:
+        since = newest.ranges[-1].created_at
+        published = read_published(store, source, memory, key, since=since, count=ranges)
     loads = read_loads(SnapshotFiles(store, source), Snapshots(files), memory, key, count=_LOADS)
     processed = {id_ for lake in lakes for id_ in lake.snapshots}
     return SourceStatus(
@@ -112,6 +120,7 @@ def read_status(
         manifests=len(sequences),
         ranges=newest.ranges,
         lakes=lakes,
+        published=published,
         loads=loads,
         tables=read_tables(
             lakes, newest.ranges, [load.name for load in loads if load.id not in processed]

@@ -73,6 +73,12 @@ def check(
     return code, json.loads(capsys.readouterr().out)
 
 
+def show_status(server: Server, capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, Any]]:
+    capsys.readouterr()
+    code = main(["status", f"mysql://{USER}:p@{server.host}:{server.port}", "-o", "json"])
+    return code, json.loads(capsys.readouterr().out)
+
+
 def connection_to(server: Server) -> Connection:
     return Connection(
         conn_id="binlog_default",
@@ -162,11 +168,15 @@ def test_missing_metadata_without_a_select_is_not_ready(
 
         assert code == 1
         assert "shop.plain" in left_out
+        status_code, status = show_status(server, capsys)
+        assert (status_code, status["capture"]) == (1, "not ready")
+        assert "GRANT SELECT ON" in status["problems"][0]
         (finding,) = [each for each in findings if each["check"] == "tables"]
         # What it says mends it.
         grant = finding["repair"].partition("or ")[2]
         execute(server, grant)
         assert check(server, capsys, "shop.plain")[0] == 0
+        assert show_status(server, capsys)[1]["capture"] == "ready"
         rows = {"plain": "VALUES (2, 'b')"}
         assert quarantined(server, monkeypatch, tmp_path / "again", rows) == set()
     finally:

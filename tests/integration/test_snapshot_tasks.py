@@ -17,6 +17,7 @@ from airflow_provider_binlog import (
     BinlogSnapshotOperator,
     BinlogSnapshotPlanOperator,
     BinlogSource,
+    TableOptions,
 )
 from airflow_provider_binlog.cli.commands import main
 from airflow_provider_binlog.errors import (
@@ -168,6 +169,38 @@ def test_tasks_share_the_chunks_of_a_table(database: Database) -> None:
     other = replace(plan, identity=replace(plan.identity, server="another"))
     with pytest.raises(ServerChangedError, match="begin it again"):
         read_chunk(other, 0, readers[0], PartQueue(store))
+
+
+def test_the_plan_names_tables_without_a_key(
+    database: Database,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    columns = {
+        "keyless": "a INT",
+        "`a b`": "a INT UNIQUE",  # NULL is in it any number of times
+        "keyed": "a INT PRIMARY KEY",
+        "by_unique_key": "a INT NOT NULL UNIQUE",
+        "by_option": "a INT NOT NULL",
+    }
+    database.execute(*(f"CREATE TABLE {name} ({of})" for name, of in columns.items()))
+    names = [(database.name, name.strip("`")) for name in columns]
+    monkeypatch.setattr(needed_tables, "server_settings", lambda _: settings_of(database))
+    source = BinlogSource(SOURCE, start="now")
+    plan = BinlogSnapshotPlanOperator(
+        task_id="plan",
+        source=source,
+        staging_path=f"file://{tmp_path}",
+        tables=[f"{database.name}.*"],
+        options={"*.by_option": TableOptions(key=["a"])},
+        reload=(),
+    )
+
+    assert plan._list_needed(source) == sorted(names)
+
+    (line,) = (line for line in capsys.readouterr().out.split("\n") if "no primary key" in line)
+    assert f": {database.name}.a b, {database.name}.keyless " in line
 
 
 def test_mapped_tasks_share_the_chunks_of_tables(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,6 +22,23 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = pytest.mark.server
+
+
+def assert_checkpoints_are_checked(
+    run: Callable[..., Any], address: str, variables: dict[str, str]
+) -> None:
+    saved = Checkpoint.decode(variables[checkpoint_key("shop")])
+    beyond = replace(saved.position, offset=1 << 40)
+    variables[checkpoint_key("lost")] = replace(saved, position=beyond).encode()
+
+    shop = {each["check"]: each for each in run("check", address, "--source", "shop")}
+    lost = {each["check"]: each for each in run("check", address, "--source", "lost", code=1)}
+
+    assert shop["checkpoint"]["found"].startswith(str(saved.position))
+    assert {shop[check]["level"] for check in ("checkpoint", "head-room")} == {"ok"}
+    assert lost["checkpoint"]["level"] == "error"
+    assert "after the end of its file" in lost["checkpoint"]["why"]
+    assert "troubleshooting.md#foreignpositionerror" in lost["checkpoint"]["why"]
 
 
 def test_a_range_and_snapshots_are_staged_by_hand(
@@ -77,6 +95,7 @@ def test_a_range_and_snapshots_are_staged_by_hand(
         status = run("status", address, "--source", "shop")
         assert (status["manifest"], status["checkpoint"]) == (manifest.sequence, planned["stop"])
         assert status["head-room seconds"] > 0
+        assert_checkpoints_are_checked(run, address, variables)
 
         # Without LOCK TABLES a table without a key cannot be read; the other one is.
         read, unread = run("snapshot", "shop", path, *globs, code=1)

@@ -226,6 +226,20 @@ def read_table(connection: Connection, name: TableName, of: ServerVersion) -> Pa
     return _read_tables(connection, [name], of).get(name)
 
 
+@driver_errors()
+def list_keyless(connection: Connection, names: Collection[TableName]) -> list[TableName]:
+    """Return those of the tables that have neither a primary key nor a unique key in its place."""
+    prepare_session(connection)
+    return find_keyless(_read_tables(connection, names, server_version(connection)))
+
+
+def find_keyless(tables: Mapping[TableName, PartialSchema]) -> list[TableName]:
+    """Return the names of those tables that have no key."""
+    return sorted(
+        name for name, schema in tables.items() if schema.key is None or not schema.key.columns
+    )
+
+
 def _read_tables(
     connection: Connection, names: Collection[TableName], of: ServerVersion
 ) -> dict[TableName, PartialSchema]:

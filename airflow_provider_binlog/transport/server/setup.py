@@ -191,6 +191,24 @@ def needs_select(of: queries.ServerVersion, values: Mapping[str, str]) -> bool:
     return of.flavor is Flavor.MARIADB or logged != ("FULL", "FULL")
 
 
+@driver_errors()
+def find_unreadable(connection: Connection) -> Finding | None:
+    """Return that the account sees no table, where capture has to read those of the server.
+
+    Capture is not refused then, but each table is quarantined once it changes.
+    """
+    of, values = queries.server_version(connection), queries.global_variables(connection)
+    if not needs_select(of, values) or list_tables(connection):
+        return None
+    return Finding(
+        f"{_PRIVILEGE}SELECT",
+        "no table that the account sees",
+        Level.ERROR,
+        "the log does not say all of the tables' columns, and each is quarantined once it changes",
+        f"GRANT SELECT ON the captured tables TO {quoted_account(connection)};",
+    )
+
+
 class _Settings:
     """Checks the variables of a server; what a release does not have is not checked."""
 

@@ -24,6 +24,7 @@ from airflow_provider_binlog.transport.server.driver import (
 )
 from airflow_provider_binlog.transport.server.information_schema import (
     ServerTables,
+    find_keyless,
     list_tables,
     quote_table,
     read_server_tables,
@@ -149,11 +150,7 @@ def _check_kinds(
 
 
 def _check_keys(tables: ServerTables) -> Finding:
-    keyless = sorted(
-        name
-        for name, schema in tables.tables.items()
-        if schema.key is None or not schema.key.columns
-    )
+    keyless = find_keyless(tables.tables)
     if not keyless:
         return Finding("key", f"all of {len(tables.tables)} tables have one")
     return Finding(

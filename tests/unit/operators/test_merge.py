@@ -153,6 +153,7 @@ REPORT_OF_TWO: dict[str, Any] = {
     "source": "shop",
     "through": 5,
     "unmatched": ["shop.C"],
+    "versions": {"shop.c": 7, "shop.d": 9},
     "tables": [
         {"table": "shop.a", "target": "l.a", "status": "merged", "rows": {}, "reason": ""}
         | {"missing_rows": 3, "suspect": "version 7 is no merge's"},
@@ -207,6 +208,7 @@ def test_what_needs_a_person_is_warned_of_once(
     assert tables == {
         ("binlog.tables", "shop", "delta", "loading"): 0,
         ("binlog.tables", "shop", "delta", "stale"): 1,
+        ("binlog.tables", "shop", "delta", "live"): 2,
     }
 
     warned = capsys.readouterr().out

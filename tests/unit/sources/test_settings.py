@@ -32,6 +32,13 @@ def test_an_address_says_what_a_connection_says() -> None:
     )
 
 
+def test_each_task_draws_an_id_of_a_range_that_an_administrator_hands_out() -> None:
+    drawn = {from_extra(server_id="5400 - 5402").server_id for _ in range(200)}
+
+    assert drawn == {5400, 5401, 5402}
+    assert from_extra(server_id="5400-5400").server_id == from_extra(server_id="5400").server_id
+
+
 def test_user_and_password_are_percent_encoded_in_an_address() -> None:
     settings = ConnectionSettings.from_dsn("mariadb://a%40b:p%3A%2F%C3%A9@[::1]")
 
@@ -57,6 +64,9 @@ def test_secrets_are_not_shown() -> None:
         ({"ssl_mode": "maybe"}, "ssl_mode"),
         ({"server_id": 0}, "server_id"),
         ({"server_id": 2**32}, "server_id"),
+        ({"server_id": "7-6"}, "a range whose first id is the least"),
+        ({"server_id": f"7-{2**32}"}, "server_id"),
+        ({"server_id": "-7"}, "server_id"),
         ({"read_timeout": "long"}, "read_timeout"),
         ({"connect_timeout": -1}, "connect_timeout"),
         ({"get_server_public_key": "perhaps"}, "get_server_public_key is true or false"),

@@ -207,6 +207,28 @@ def test_what_only_leaving_out_ends_is_not_to_be_reloaded(source: Source) -> Non
     assert [table.needs_reload for table in status_of(source).tables] == [False]
 
 
+def test_merges_that_are_published_are_read_once_the_newest_first(
+    source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (orders,) = create(source, "orders")
+    source.commit()
+    merge(source, 1, {orders.name: None})
+    orders.insert(id=2)
+    source.commit()
+    merge(source, 2, {orders.name: None})
+    memory = Memory()
+
+    status = status_of(source, memory)
+
+    assert [each.through for each in status.published] == [2, 1]
+    first, second = (each.time for each in reversed(status.published))
+    assert status.ranges[-1].created_at <= first < second <= status.read_at
+    monkeypatch.setattr("airflow_provider_binlog.status.merges.read_record", None)
+    assert status_of(source, memory).published == status.published
+    # One range is enough for a line of a list, which shows no chart.
+    assert status_of(source, ranges=1).published == ()
+
+
 def test_a_table_before_its_first_merge_is_staged(source: Source) -> None:
     create(source, "orders")
     source.commit()

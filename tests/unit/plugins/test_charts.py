@@ -1,0 +1,49 @@
+"""The chart of waits, beside the times of commits, manifests and merges."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from airflow_provider_binlog.plugins.charts import chart_of_lag
+from airflow_provider_binlog.status.merges import Published
+from airflow_provider_binlog.status.ranges import Memory
+from airflow_provider_binlog.status.source import read_status
+from tests.support.stores import open_store
+from tests.unit.spark.history import Source
+from tests.unit.status.staged import create
+
+COMMITTED = datetime(2026, 11, 29, 12, tzinfo=UTC)
+
+
+def test_a_range_waits_for_the_first_merge_that_has_published_it(tmp_path: Path) -> None:
+    source = Source(open_store(f"file://{tmp_path}"), "shop")
+    (orders,) = create(source, "orders")
+    source.commit()
+    orders.insert(id=2)
+    source.commit()
+    orders.insert(id=3)
+    source.commit()
+    status = read_status(source.store, "shop", Memory(), "here", ranges=60)
+    ranges = [
+        replace(
+            summary,
+            first_commit=COMMITTED,
+            created_at=COMMITTED + timedelta(seconds=summary.sequence),
+        )
+        for summary in status.ranges
+    ]
+    # As a job does that follows: it runs for an hour, and publishes every few seconds.
+    published = [
+        Published(COMMITTED + timedelta(seconds=seconds), through)
+        for seconds, through in ((3600, 2), (9, 2), (4, 1))
+    ]
+
+    texts = [bar.text for bar in chart_of_lag(ranges, published).bars]
+
+    assert [text.partition(": ")[2] for text in texts] == [
+        "the first change was staged after 1 s, merged after 4 s",
+        "the first change was staged after 2 s, merged after 9 s",
+        "the first change was staged after 3 s",
+    ]
