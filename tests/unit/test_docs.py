@@ -19,6 +19,7 @@ import pytest
 import airflow_provider_binlog
 from airflow_provider_binlog import binlog_to_lake, binlog_to_lake_dag, errors
 from airflow_provider_binlog.binlog.column_types import ColumnType
+from airflow_provider_binlog.binlog.header import EventType
 from airflow_provider_binlog.binlog.transactions import REFUSED
 from airflow_provider_binlog.cli.commands import COMMANDS, Command, Group, _add
 from airflow_provider_binlog.errors import BinlogError, UnsupportedError
@@ -260,6 +261,13 @@ def test_every_refused_event_is_documented() -> None:
     documented = {name for events, *_ in rows for name in quoted(events)}
 
     assert documented == {event.name for event in REFUSED}
+
+
+def test_every_event_that_is_read_is_documented() -> None:
+    rows = cells(read("docs/changes-by-example.md"), "| read events |")
+    documented = [name for events, *_ in rows for name in quoted(events)]
+
+    assert sorted(documented) == sorted(each.name for each in EventType if each not in REFUSED)
 
 
 def test_every_error_has_its_section() -> None:
