@@ -43,6 +43,7 @@ def get_provider_info() -> dict[str, object]:
         "notifications": ["airflow_provider_binlog.notifications.tables.BinlogNotLiveNotifier"],
         "connection-types": [_connection_type()],
         "extra-links": [
+            "airflow_provider_binlog.operators.links.BinlogErrorLink",
             "airflow_provider_binlog.operators.links.BinlogManifestLink",
             "airflow_provider_binlog.operators.links.BinlogSourceLink",
         ],

@@ -220,20 +220,31 @@ def naming_repair_command(source: str, staging_path: str | None) -> Iterator[Non
         raise
 
 
+_FAILED: list[str] = []
+
+
+def failed_with() -> str:
+    """Return the class of the error that ended the task of this process; empty if none did."""
+    return "".join(_FAILED)
+
+
 @contextmanager
 def fail_unless_retryable() -> Iterator[None]:
     """Turn an error that is not retryable into Airflow's "fail, do not retry".
 
-    The one place that reads `retryable`.
+    The one place that reads `retryable`. It notes the error's class for `failed_with`.
     """
+    _FAILED.clear()
     try:
         yield
     except MemoryError as error:
+        _FAILED.append(errors.MemoryExhaustedError.__name__)
         raise errors.MemoryExhaustedError(
             "the task got no more memory: give it more, or lower limits=Limits(...)",
             reason=str(error),
         ) from error
     except errors.BinlogError as error:
+        _FAILED.append(type(error).__name__)
         # The text says what happened and what to change: the log has it first, and one traceback.
         error.name_section()
         if error.retryable:

@@ -39,7 +39,7 @@ from airflow_provider_binlog.operators.extract import (
     report_staged,
     warn_of_foreign_keys,
 )
-from airflow_provider_binlog.operators.links import BinlogManifestLink, BinlogSourceLink
+from airflow_provider_binlog.operators.links import SOURCE_LINKS, BinlogManifestLink
 from airflow_provider_binlog.operators.spark_engine import EngineOperator
 from airflow_provider_binlog.protected_columns import find_secret
 from airflow_provider_binlog.read_progress import PacedProgress
@@ -121,7 +121,7 @@ class BinlogSubRangeOperator(EngineOperator):
     """
 
     template_fields: Sequence[str] = ("source", "staging_path", "sub_range", "spark")
-    operator_extra_links = (BinlogSourceLink(),)
+    operator_extra_links = SOURCE_LINKS
     template_fields_renderers = dict.fromkeys(("source", "sub_range", "spark"), "json")
     ui_color = "#bfe0ec"
 
@@ -220,7 +220,7 @@ class BinlogCommitOperator(RendersObjects, BaseOperator):
 
     template_fields: Sequence[str] = ("source", "staging_path", "sub_ranges")
     template_fields_renderers = dict.fromkeys(("source", "sub_ranges"), "json")
-    operator_extra_links = (BinlogSourceLink(), BinlogManifestLink())
+    operator_extra_links = (*SOURCE_LINKS, BinlogManifestLink())
     ui_color = "#cfe8d5"
     staged: Mapping[str, Any] | None = None
 

@@ -55,7 +55,7 @@ from airflow_provider_binlog.operators.arguments import (
     read_columns,
     read_globs,
 )
-from airflow_provider_binlog.operators.links import BinlogManifestLink, BinlogSourceLink
+from airflow_provider_binlog.operators.links import SOURCE_LINKS, BinlogManifestLink
 from airflow_provider_binlog.operators.table_notes import describe_staged
 from airflow_provider_binlog.position import Position, SourceIdentity
 from airflow_provider_binlog.read_progress import PacedProgress
@@ -102,7 +102,7 @@ def open_log(source: BinlogSource, *, draws_server_id: bool = False, follows: bo
 class RangeOperator(StagesTables, RendersObjects, BaseOperator):
     """Operator on a range of the log; `BinlogExtractOperator` describes the arguments."""
 
-    operator_extra_links: tuple[BaseOperatorLink, ...] = (BinlogSourceLink(),)
+    operator_extra_links: tuple[BaseOperatorLink, ...] = SOURCE_LINKS
 
     template_fields: Sequence[str] = (
         "source", "staging_path", "tables", "exclude", "options", "start", "stop",
@@ -348,7 +348,7 @@ class BinlogExtractOperator(RangeOperator):
     :param limits: :class:`~airflow_provider_binlog.Limits` of memory and of the files' sizes.
     """
 
-    operator_extra_links = (BinlogSourceLink(), BinlogManifestLink())
+    operator_extra_links = (*SOURCE_LINKS, BinlogManifestLink())
     ui_color = "#bfe0ec"
     staged: Mapping[str, Any] | None = None
 
@@ -422,7 +422,7 @@ class BinlogCheckpointOperator(BaseOperator):
 
     template_fields: Sequence[str] = ("staged",)
     template_fields_renderers = {"staged": "json"}  # noqa: RUF012
-    operator_extra_links = (BinlogSourceLink(),)
+    operator_extra_links = SOURCE_LINKS
     ui_color = "#cfe8d5"
 
     def __init__(self, *, staged: Mapping[str, Any] | XComArg, **kwargs: Any) -> None:

@@ -1,4 +1,4 @@
-"""Links from a task to the page of its source, and to the manifest that it staged."""
+"""Links from a task: the page of its source, the manifest that it staged, help with its error."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode, urlsplit
 
 from airflow.sdk import BaseOperatorLink, conf
+
+from airflow_provider_binlog.hooks.tasks import failed_with
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator
@@ -39,6 +41,21 @@ class BinlogSourceLink(BaseOperatorLink):
         """Return the address; empty where the task names no source."""
         source = find_source_name(operator)
         return page_url("source", dag_id=ti_key.dag_id, name=source) if source else ""
+
+
+class BinlogErrorLink(BaseOperatorLink):
+    """Link to what the docs say of the error that a task failed with."""
+
+    name = "What to do"
+
+    def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:  # noqa: ARG002
+        """Return the address; empty where the task failed with none of our errors."""
+        error = failed_with()
+        return page_url("error", name=error) if error else ""
+
+
+SOURCE_LINKS = (BinlogSourceLink(), BinlogErrorLink())
+"""Of every task of a source."""
 
 
 class BinlogManifestLink(BaseOperatorLink):

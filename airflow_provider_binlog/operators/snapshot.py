@@ -37,7 +37,7 @@ from airflow_provider_binlog.operators.arguments import (
     read_table_name,
     server_settings,
 )
-from airflow_provider_binlog.operators.links import BinlogSourceLink
+from airflow_provider_binlog.operators.links import SOURCE_LINKS
 from airflow_provider_binlog.operators.spark_engine import EngineOperator
 from airflow_provider_binlog.operators.table_notes import (
     count_replaced,
@@ -135,7 +135,7 @@ class BinlogSnapshotOperator(StagesTables, SnapshotArguments, EngineOperator):
         **dict.fromkeys(("source", "tables", "exclude", "spark"), "json"),
         "where": "sql",
     }
-    operator_extra_links = (BinlogSourceLink(),)
+    operator_extra_links = SOURCE_LINKS
     ui_color = "#bfe0ec"
 
     def __init__(
@@ -365,7 +365,7 @@ class BinlogSnapshotPlanOperator(SnapshotArguments, RendersObjects, BaseOperator
         **dict.fromkeys(("source", "tables", "exclude", "merge_tables", "merge_exclude"), "json"),
         "where": "sql",
     }
-    operator_extra_links = (BinlogSourceLink(),)
+    operator_extra_links = SOURCE_LINKS
     ui_color = "#d8ecf3"
 
     def __init__(

@@ -24,6 +24,7 @@ from airflow_provider_binlog.errors import BinlogError
 from airflow_provider_binlog.operators.links import page_url
 from airflow_provider_binlog.plugins.airflow_api import AirflowApi, AirflowRefusedError
 from airflow_provider_binlog.plugins.binlog import AIRFLOW_APP
+from airflow_provider_binlog.plugins.help import read_sections
 from airflow_provider_binlog.plugins.pages import Pages
 from airflow_provider_binlog.plugins.rendering import render
 
@@ -127,6 +128,13 @@ async def _show_events(pages: PagesDep, dag_id: Name, name: Name, position: Name
     return HTMLResponse(await pages.events(dag_id, name, position))
 
 
+def _show_help(name: Text = "") -> Response:
+    sections = read_sections()
+    if name and name not in sections:
+        raise HTTPException(404, "There is no such error.")
+    return HTMLResponse(render("section.html", name=name, sections=sections))
+
+
 async def _confirm_reload(
     pages: PagesDep, dag_id: Name, name: Name, table: Annotated[list[str], Query()]
 ) -> Response:
@@ -183,6 +191,7 @@ def make_application() -> FastAPI:
     app = FastAPI(title="Binlog", docs_url=None, redoc_url=None, openapi_url=None)
     for path, show, rights in (
         ("/", _show_sources, _SEE_ALL),
+        ("/error", _show_help, _SEE_ALL),
         ("/source", _show_source, _SEE),
         ("/manifest", _show_manifest, _SEE),
         ("/events", _show_events, _ACT),

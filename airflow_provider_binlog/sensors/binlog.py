@@ -26,6 +26,7 @@ from airflow_provider_binlog.hooks.object_storage import open_store
 from airflow_provider_binlog.hooks.tasks import AirflowVariableStore, RendersObjects
 from airflow_provider_binlog.limits import read_size
 from airflow_provider_binlog.operators.arguments import read_number
+from airflow_provider_binlog.operators.links import SOURCE_LINKS
 from airflow_provider_binlog.sources import binlog_source
 from airflow_provider_binlog.sources.binlog_source import BinlogSource, WhenNothingNew
 from airflow_provider_binlog.sources.lag import Thresholds, read_lag
@@ -71,6 +72,7 @@ class BinlogPositionSensor(RendersObjects, BaseSensorOperator):
 
     template_fields: Sequence[str] = ("source", "staging_path", "plan")
     template_fields_renderers = {"source": "json", "plan": "json"}  # noqa: RUF012
+    operator_extra_links = SOURCE_LINKS
     ui_color = "#d8ecf3"
     start_trigger_args = StartTriggerArgs(
         trigger_cls=f"{BinlogPositionTrigger.__module__}.{BinlogPositionTrigger.__qualname__}",

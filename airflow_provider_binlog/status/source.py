@@ -41,6 +41,7 @@ class SourceStatus:
         manifests: How many manifests there are.
         ranges: The newest ones, the newest first.
         lakes: What the merges of each lake have noted, in the order of their names.
+        has_more_lakes: Whether there are others, which were not read.
         published: What the newest merges of all lakes published, as far back as the ranges, if
             several of these are read.
         loads: The newest snapshots, and those that are being read, the newest first.
@@ -56,6 +57,7 @@ class SourceStatus:
     loads: tuple[Load, ...]
     tables: tuple[TableStatus, ...]
     problem: str = ""
+    has_more_lakes: bool = False
 
     @property
     def newest(self) -> RangeSummary | None:
@@ -107,8 +109,8 @@ def read_status(
         count=ranges,
         bytes_max=BYTES_PER_READ,
     )
-    found = islice(load_lakes(store, source), lakes_max)
-    lakes = tuple(sorted(found, key=lambda progress: progress.lake))
+    found = load_lakes(store, source)
+    lakes = tuple(sorted(islice(found, lakes_max), key=lambda progress: progress.lake))
     published: tuple[Published, ...] = ()
     if newest.ranges and ranges > 1:
         since = newest.ranges[-1].created_at
@@ -126,4 +128,5 @@ def read_status(
             lakes, newest.ranges, [load.name for load in loads if load.id not in processed]
         ),
         problem=newest.problem,
+        has_more_lakes=next(found, None) is not None,
     )

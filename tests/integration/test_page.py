@@ -80,6 +80,7 @@ _PAGES: dict[str, dict[str, Any]] = {
     "events": {"position": "binlog.000001:4"},
     "reload": {"table": "page.orders"},
     "checkpoint": {"sequence": 1},
+    "error": {"name": "MergeError"},
 }
 
 
@@ -94,7 +95,7 @@ def test_nobody_sees_anything_without_a_login(shop: Shop, page: str) -> None:
 
 
 def test_whoever_sees_the_dag_sees_its_source_and_who_may_trigger_it_can_act(shop: Shop) -> None:
-    for page in ("", "source", "manifest"):
+    for page in ("", "source", "manifest", "error"):
         assert get(shop, page, "viewer", **_PAGES[page]).status == 200
     for page in ("events", "reload", "checkpoint"):
         assert get(shop, page, "viewer", **_PAGES[page]).status == 403

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 import subprocess
 import sys
 from importlib.metadata import entry_points
@@ -10,17 +12,21 @@ from typing import Any
 
 import pytest
 from airflow.sdk import conf
+from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_provider_binlog import BinlogSource
+from airflow_provider_binlog import BinlogSource, errors
+from airflow_provider_binlog.hooks.tasks import fail_unless_retryable
 from airflow_provider_binlog.operators.extract import (
     BinlogCheckpointOperator,
     BinlogExtractOperator,
 )
 from airflow_provider_binlog.operators.links import (
+    BinlogErrorLink,
     BinlogManifestLink,
     BinlogSourceLink,
     page_url,
 )
+from airflow_provider_binlog.plugins.help import read_sections
 
 _HEAVY = ("fastapi", "jinja2", "numpy", "pyarrow", "pymysql", "pyspark")
 
@@ -80,3 +86,33 @@ def test_a_task_links_to_its_source_and_to_what_it_staged() -> None:
     )
     lost = BinlogCheckpointOperator(task_id="lost", staged=None)  # type: ignore[arg-type]
     assert link_of(BinlogSourceLink(), lost) == ""
+
+
+def test_a_task_that_failed_links_to_what_the_docs_say_of_its_error() -> None:
+    extract = BinlogExtractOperator(task_id="stage", source="shop", staging_path="/s", tables=[])
+    with pytest.raises(AirflowFailException, match="source is a BinlogSource"):
+        extract.execute({"ti": SimpleNamespace(dag_id="d", run_id="r", task_id="t")})
+
+    assert link_of(BinlogErrorLink(), extract).endswith("/error?name=ConfigurationError")
+    with fail_unless_retryable():
+        pass
+    # As where a process runs several tasks.
+    assert link_of(BinlogErrorLink(), extract) == ""
+
+
+def test_the_page_has_what_the_docs_say_of_every_error() -> None:
+    classes = [each for _, each in inspect.getmembers(errors, inspect.isclass)]
+    sections = read_sections()
+
+    assert set(sections) == {
+        each.__name__
+        for each in classes
+        if issubclass(each, errors.BinlogError) and each is not errors.BinlogError
+    }
+    said = sections["ChecksumError"]
+    assert "the file is damaged" in said
+    assert '<a href="error?name=FormatError">FormatError</a>' in said
+    # Other pages of the docs are named.
+    assert "keep its log longer (docs/servers.md)" in sections["PositionPurgedError"]
+    assert re.findall(r'href="(?!error\?|https:)', "".join(sections.values())) == []
+    assert "<code>server_id</code>" in sections["IdentityClashError"]

@@ -248,6 +248,9 @@ def test_lakes_are_listed_beside_each_other(source: Source) -> None:
         ("iceberg lake", State.STALE),
         ("delta file:///lake", State.LIVE),
     ]
+    assert not status_of(source).has_more_lakes
+    one = read_status(source.store, source.name, Memory(), "here", ranges=60, lakes_max=1)
+    assert (len(one.lakes), one.has_more_lakes) == (1, True)
 
 
 def test_a_lake_has_only_the_tables_that_are_merged_into_it(source: Source) -> None:

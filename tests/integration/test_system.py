@@ -1,0 +1,71 @@
+"""A whole Airflow: what is logged starts a run, after which the lake equals the server.
+
+`make system` runs one for longer, with the page.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.airflow_system import System, database, lake, system
+
+if TYPE_CHECKING:
+    from tests.fixtures.mysql import Database
+
+__all__ = ["database", "lake", "system"]
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]
+
+_WATCHED = """
+from airflow.sdk import Asset, AssetWatcher
+
+from airflow_provider_binlog import BinlogWatcherTrigger, binlog_to_lake_dag
+from dags import binlog_shop as shop
+
+trigger = BinlogWatcherTrigger(binlog_conn_id=shop.SHOP.conn_id, poll_interval=2)
+log = Asset("shop_log", watchers=[AssetWatcher(name="shop", trigger=trigger)])
+binlog_to_lake_dag(
+    "binlog_shop",
+    shop.SHOP,
+    schedule=[log],
+    tables=shop.TABLES,
+    staging_path=shop.STAGING_PATH,
+    format=shop.FORMAT,
+    lake=shop.LAKE,
+    merge=shop.SPARK,
+)
+"""
+_WAITING = """
+from airflow.sdk import DAG
+
+from airflow_provider_binlog import BinlogPositionSensor
+from dags import binlog_shop as shop
+
+with DAG("binlog_waiting", schedule=None):
+    BinlogPositionSensor(
+        task_id="logged", source=shop.SHOP, start_from_trigger=True, poke_interval=2
+    )
+"""
+
+
+@pytest.mark.parametrize(
+    "system",
+    [{"binlog_shop.py": _WATCHED, "binlog_waiting.py": _WAITING}],
+    indirect=True,
+    ids=["watched"],
+)
+def test_what_is_logged_starts_a_run_and_wakes_a_sensor(system: System, database: Database) -> None:
+    # The first event of a watcher follows its start.
+    system.await_task("tables_live", "success")
+    assert system.differences() == []
+
+    waiting = system.begin("binlog_waiting")
+    system.await_task("logged", "deferred")
+    database.execute("UPDATE orders SET note = 'paid' WHERE id = 1", "DELETE FROM visits")
+
+    system.await_end(waiting, dag_id="binlog_waiting")
+    system.await_task("tables_live", "success")
+    assert system.differences() == []
+    assert system.airflow.query("SELECT task_id FROM task_instance WHERE state = 'failed'") == []
