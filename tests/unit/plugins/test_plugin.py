@@ -89,9 +89,11 @@ def test_a_task_links_to_its_source_and_to_what_it_staged() -> None:
 
 
 def test_a_task_that_failed_links_to_what_the_docs_say_of_its_error() -> None:
-    extract = BinlogExtractOperator(task_id="stage", source="shop", staging_path="/s", tables=[])
+    arguments: Any = {"source": "shop", "staging_path": "/s", "tables": []}
+    context: Any = {"ti": SimpleNamespace(dag_id="d", run_id="r", task_id="t")}
+    extract = BinlogExtractOperator(task_id="stage", **arguments)
     with pytest.raises(AirflowFailException, match="source is a BinlogSource"):
-        extract.execute({"ti": SimpleNamespace(dag_id="d", run_id="r", task_id="t")})
+        extract.execute(context)
 
     assert link_of(BinlogErrorLink(), extract).endswith("/error?name=ConfigurationError")
     with fail_unless_retryable():

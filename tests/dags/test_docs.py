@@ -1,0 +1,108 @@
+"""Every Python block of the pages runs as the file of a DAG does: all that it names is there."""
+
+from __future__ import annotations
+
+import hmac
+import itertools
+import re
+import sys
+from contextlib import nullcontext
+from datetime import timedelta
+from pathlib import Path
+from types import EllipsisType, ModuleType
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from airflow import sdk
+from airflow.sdk.exceptions import AirflowFailException
+
+import airflow_provider_binlog as package
+from airflow_provider_binlog import BinlogExtractOperator, BinlogSource
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ROOT = Path(__file__).parents[2]
+PAGES = ["README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
+OF_SESSIONS = {"docs/backlog.md": 1, "docs/consistent-reads.md": 2, "docs/tutorial.md": 1}
+"""How many blocks of a page read with a session of Spark: tests of the same names run those."""
+
+IN_A_DAG = {"docs/snapshots.md"}
+"""Their blocks are tasks of a DAG that the reader has."""
+
+
+def blocks(page: str) -> list[str]:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    return re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+
+
+def needs_session(block: str) -> bool:
+    return re.search(r"\bspark\.(read|dataSource|table)|\(spark, ", block) is not None
+
+
+def complete(make: Callable[..., sdk.DAG]) -> Callable[..., sdk.DAG]:
+    """Return the one call, which takes `...` for the arguments that a page leaves out."""
+    numbers = itertools.count()
+
+    def call(*given: object, **named: Any) -> sdk.DAG:
+        arguments: dict[str, Any] = named
+        if any(isinstance(each, EllipsisType) for each in given):
+            arguments = {
+                "schedule": None,
+                "tables": ["shop.*"],
+                "staging_path": "/staging",
+                "format": "delta",
+                "lake": "/lake",
+            } | named
+        names = [each for each in given if not isinstance(each, EllipsisType)]
+        defaults = [f"docs_{next(numbers)}", BinlogSource("shop", start="now")]
+        return make(*names, *defaults[len(names) :], **arguments)
+
+    return call
+
+
+@pytest.fixture
+def named(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What the blocks of a page take for granted."""
+    slack = ModuleType("airflow.providers.slack.notifications.slack")
+    # It is not installed.
+    vars(slack)["SlackNotifier"] = lambda **_: None
+    for name in ("slack", "slack.notifications", "slack.notifications.slack"):
+        monkeypatch.setitem(sys.modules, f"airflow.providers.{name}", slack)
+    ours = {name: getattr(package, name) for name in package.__all__}
+    shop = BinlogSource("shop", start="now")
+    with sdk.DAG("docs", schedule=None):
+        stage = BinlogExtractOperator(
+            task_id="staged", source=shop, staging_path="/staging", tables=["shop.*"]
+        )
+    return {
+        **ours,
+        **{name: getattr(sdk, name) for name in ("DAG", "Asset", "AssetAlias", "dag", "task")},
+        "AirflowFailException": AirflowFailException,
+        "SHOP": shop,
+        "STAGING": "/staging",
+        "stage": stage,
+        "extract": stage,
+        "secret": "secret",
+        "hmac": hmac,
+        "sys": sys,
+        "timedelta": timedelta,
+    }
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)])
+def test_blocks_run(
+    page: str, named: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    of_sessions = [block for block in blocks(page) if needs_session(block)]
+    assert len(of_sessions) == OF_SESSIONS.get(page, 0)
+    call = complete(named["binlog_to_lake_dag"])
+    monkeypatch.setattr(package, "binlog_to_lake_dag", call, raising=False)
+    named["binlog_to_lake_dag"] = call
+
+    for block in blocks(page):
+        if block not in of_sessions:
+            with sdk.DAG("block", schedule=None) if page in IN_A_DAG else nullcontext():
+                exec(compile(block, page, "exec"), named)  # noqa: S102  It is ours.
