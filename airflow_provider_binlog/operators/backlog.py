@@ -334,6 +334,7 @@ class BinlogArchiveOperator(RendersObjects, BaseOperator):
 
     template_fields: Sequence[str] = ("source", "archive_path")
     template_fields_renderers = {"source": "json"}  # noqa: RUF012
+    operator_extra_links = SOURCE_LINKS
     ui_color = "#d8ecf3"
 
     def __init__(

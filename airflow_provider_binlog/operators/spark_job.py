@@ -30,6 +30,7 @@ from airflow_provider_binlog.hooks.spark_submit import (
 )
 from airflow_provider_binlog.hooks.tasks import RendersObjects
 from airflow_provider_binlog.operators.arguments import read_location
+from airflow_provider_binlog.operators.links import SOURCE_LINKS
 from airflow_provider_binlog.spark.job.options import build_py_files
 from airflow_provider_binlog.staging.object_store import ObjectStore
 from airflow_provider_binlog.staging.paths import part_key, report_path
@@ -46,6 +47,7 @@ class SparkJobOperator(RendersObjects, SparkSubmitOperator):
         **SparkSubmitOperator.template_fields_renderers,
         **dict.fromkeys(("staged", "tables", "exclude"), "json"),
     }
+    operator_extra_links = SOURCE_LINKS
 
     def __init__(
         self,
