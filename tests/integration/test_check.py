@@ -198,6 +198,40 @@ def test_tables_that_the_log_names_need_no_select(
     assert check(server, capsys, "shop.plain")[0] == 0
 
 
+@pytest.mark.parametrize("by_role", [False, True])
+def test_a_snapshot_of_a_table_without_a_key_needs_a_lock(
+    server: Server, shop: list[str], capsys: pytest.CaptureFixture[str], by_role: bool
+) -> None:
+    execute(server, f"GRANT SELECT ON shop.* TO {USER}")
+    tables = ("shop.keyless", "shop.plain")
+
+    code, findings = check(server, capsys, *tables)
+
+    found = [each for each in findings if each["check"] == "privilege LOCK TABLES"]
+    if server.name.startswith("mariadb"):
+        assert found == []
+        return
+    (lock,) = found
+    assert (code, lock["level"], lock["tables"]) == (0, "warning", ["shop.keyless"])
+    if by_role:
+        execute(
+            server,
+            "CREATE ROLE locks",
+            r"GRANT LOCK TABLES ON `sh_p`.* TO locks",
+            f"GRANT locks TO {USER}",
+            f"SET DEFAULT ROLE locks TO {USER}",
+        )
+    else:
+        execute(server, lock["repair"])
+    try:
+        _, findings = check(server, capsys, *tables)
+        (lock,) = [each for each in findings if each["check"] == "privilege LOCK TABLES"]
+        assert (lock["level"], lock["found"]) == ("ok", "granted")
+    finally:
+        if by_role:
+            execute(server, "DROP ROLE locks")
+
+
 def test_the_connection_test_says_the_same_of_the_server(
     server: Server, shop: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

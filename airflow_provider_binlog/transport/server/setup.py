@@ -345,6 +345,40 @@ def quoted_account(connection: Connection) -> str:
     return "@".join(map(quote_identifier, (user, host)))
 
 
+def read_grants(connection: Connection, privilege: str) -> Callable[[str], bool]:
+    """Return whether the session has a privilege on a database, by grants on all of its tables.
+
+    Those of the session's roles count.
+    """
+    roles = str(query(connection, "SELECT CURRENT_ROLE() AS roles")[0]["roles"] or "NONE")
+    using = "" if roles == "NONE" else f" FOR CURRENT_USER() USING {roles}"
+    lines = [str(next(iter(row.values()))) for row in query(connection, f"SHOW GRANTS{using}")]
+    grants = (_GRANT.match(line) for line in lines)
+    globs = [
+        grant["databases"]
+        for grant in grants
+        if grant and {privilege, "ALL PRIVILEGES"} & set(grant["privileges"].split(", "))
+    ]
+    patterns = [re.compile(_database_pattern(glob), re.DOTALL) for glob in globs]
+    return lambda database: any(pattern.fullmatch(database) for pattern in patterns)
+
+
+_GRANT = re.compile(r"GRANT (?P<privileges>.+) ON (?P<databases>\*|`(?:[^`]|``)+`)\.\* TO ")
+_LIKE = re.compile(r"\\(.)|(.)", re.DOTALL)
+
+
+def _database_pattern(glob: str) -> str:
+    """Return a regular expression for what a grant names: `*`, or a name as LIKE takes it."""
+    if glob == "*":
+        return ".*"
+
+    def translate(found: re.Match[str]) -> str:
+        escaped, plain = found.groups()
+        return re.escape(escaped) if escaped else {"%": ".*", "_": "."}.get(plain, re.escape(plain))
+
+    return _LIKE.sub(translate, glob[1:-1].replace("``", "`"))
+
+
 def _may_dump_by_grants(connection: Connection) -> bool:
     """Read the grants: MariaDB has no harmless statement that takes REPLICATION SLAVE alone.
 

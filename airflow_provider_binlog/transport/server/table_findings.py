@@ -66,6 +66,7 @@ def list_table_findings(
         findings.append(_check_select(tables, level, account))
         findings += _check_kinds(tables, kinds, captured)
         findings.append(_check_keys(tables))
+        findings += _check_locks(connection, tables, of, values)
         findings += _check_types(tables, find_refusal)
         findings += _check_generated(connection, tables, of, values)
     return [*findings, *_check_foreign_keys(unlogged_foreign_keys(connect, captured))]
@@ -162,6 +163,40 @@ def _check_keys(tables: ServerTables) -> Finding:
         "name a key by TableOptions(key=...), or ALTER TABLE ... ADD PRIMARY KEY",
         tuple(map(join_table_name, keyless)),
     )
+
+
+def _check_locks(
+    connection: Connection,
+    tables: ServerTables,
+    of: queries.ServerVersion,
+    values: Mapping[str, str],
+) -> list[Finding]:
+    """Return whether snapshots of tables lack LOCK TABLES; of MariaDB that is not known before."""
+    if of.flavor is Flavor.MARIADB:
+        return []
+    has_gtids = values.get("gtid_mode", "OFF").upper() == "ON"
+    locked = find_keyless(tables.tables) if has_gtids else sorted(tables.tables)
+    if not locked:
+        return []
+    covers = setup.read_grants(connection, "LOCK TABLES")
+    lacking = [name for name in locked if not covers(name[0])]
+    if not lacking:
+        return [Finding("privilege LOCK TABLES", "granted")]
+    databases = sorted({database for database, _ in lacking})
+    account = setup.quoted_account(connection)
+    return [
+        Finding(
+            "privilege LOCK TABLES",
+            f"missing for {len(lacking)} tables",
+            Level.WARNING,
+            "the position of their rows is known under a lock: their snapshots are refused",
+            " ".join(
+                f"GRANT LOCK TABLES ON {quote_identifier(database)}.* TO {account};"
+                for database in databases
+            ),
+            tuple(map(join_table_name, lacking)),
+        )
+    ]
 
 
 def _check_foreign_keys(keys: ForeignKeys) -> Iterator[Finding]:
