@@ -15,6 +15,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from datetime import UTC, datetime
 from enum import Enum
 from functools import cache, partial
 from operator import attrgetter
@@ -37,6 +38,11 @@ _END = re.compile(rb' "sha256": "([0-9a-f]{64})"\n\}')
 _END_BYTES = len(' "sha256": ""\n}') + 64
 
 _Value = TypeVar("_Value")
+
+
+def utc_now() -> str:
+    """Return the time as documents have it: ISO 8601, in UTC, whole seconds."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 @dataclass(frozen=True)

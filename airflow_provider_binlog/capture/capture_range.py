@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from itertools import chain
 
 import numpy as np
@@ -41,6 +40,7 @@ from airflow_provider_binlog.schema_history.statements import ServerSchemas
 from airflow_provider_binlog.schema_history.tables import TableLookup, Tables
 from airflow_provider_binlog.staging.object_store import ObjectStore
 from airflow_provider_binlog.staging.part_writer import PartQueue
+from airflow_provider_binlog.stored_json import utc_now
 from airflow_provider_binlog.transport.block_stream import BlockStream
 
 
@@ -165,7 +165,7 @@ class OpenRange:
             dropped_databases=tuple(sorted(self.tables.dropped_databases)),
             events={event_name(code): count for code, count in sorted(reader.events.items())},
             skipped_events=dict(sorted(reader.transactions.skipped.items())),
-            created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            created_at=utc_now(),
             created_by=request.created_by,
             prepared=reader.in_doubt,
         )

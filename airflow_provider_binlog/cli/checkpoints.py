@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from contextlib import closing
-from datetime import UTC, datetime
 from typing import Any
 
 from airflow_provider_binlog.checkpoint import Checkpoint, checkpoint_key, load, overwrite, rebuild
@@ -17,6 +16,7 @@ from airflow_provider_binlog.cli.source import (
 )
 from airflow_provider_binlog.errors import CheckpointMissingError, ConfigurationError
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
+from airflow_provider_binlog.stored_json import utc_now
 
 
 def show(arguments: argparse.Namespace) -> None:
@@ -49,7 +49,7 @@ def set_position(arguments: argparse.Namespace) -> None:
 
     with closing(ServerLog(read_settings(arguments.conn))) as server:
         identity, position = server.locate(arguments.position)
-    _save(arguments, Checkpoint(identity, position, arguments.sequence, _now(), name_person()))
+    _save(arguments, Checkpoint(identity, position, arguments.sequence, utc_now(), name_person()))
 
 
 def rebuild_newest(arguments: argparse.Namespace) -> None:
@@ -59,7 +59,7 @@ def rebuild_newest(arguments: argparse.Namespace) -> None:
         StagingError: Nothing is staged.
     """
     log = ManifestLog(open_staging(arguments.staging_path), arguments.name)
-    _save(arguments, rebuild(log, saved_at=_now(), saved_by=name_person()))
+    _save(arguments, rebuild(log, saved_at=utc_now(), saved_by=name_person()))
 
 
 def rewind(arguments: argparse.Namespace) -> None:
@@ -70,7 +70,7 @@ def rewind(arguments: argparse.Namespace) -> None:
     """
     log = ManifestLog(open_staging(arguments.staging_path), arguments.name)
     manifest = log.load(arguments.to)
-    _save(arguments, Checkpoint.covering(manifest, saved_at=_now(), saved_by=name_person()))
+    _save(arguments, Checkpoint.covering(manifest, saved_at=utc_now(), saved_by=name_person()))
 
 
 def _save(arguments: argparse.Namespace, checkpoint: Checkpoint) -> None:
@@ -91,7 +91,3 @@ def _print(arguments: argparse.Namespace, checkpoint: Checkpoint) -> None:
         "saved_by": checkpoint.saved_by,
     }
     print_record(record, arguments.output)
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")

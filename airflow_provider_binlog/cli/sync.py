@@ -17,7 +17,6 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -58,6 +57,7 @@ from airflow_provider_binlog.staging.manifest_log import ManifestLog
 from airflow_provider_binlog.staging.object_store import ObjectStore
 from airflow_provider_binlog.staging.paths import StoredFiles
 from airflow_provider_binlog.status.tables import State, read_tables
+from airflow_provider_binlog.stored_json import utc_now
 from airflow_provider_binlog.transport.server import information_schema, queries, setup
 from airflow_provider_binlog.transport.server.setup import Level
 
@@ -365,6 +365,6 @@ def move_checkpoint(lake: Lake) -> None:
     saved = load(checkpoints, checkpoint_key(_NAME))
     if latest is None or saved is None or latest.sequence <= saved.sequence:
         return
-    now = datetime.now(UTC).isoformat(timespec="seconds")
+    now = utc_now()
     new = Checkpoint.covering(latest, saved_at=now, saved_by=_NAME)
     advance(checkpoints, checkpoint_key(_NAME), expected=saved, new=new)

@@ -15,7 +15,6 @@ import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -32,7 +31,7 @@ from airflow_provider_binlog.protected_columns import HashSecret, find_secret
 from airflow_provider_binlog.read_progress import OnProgress, ignore_progress
 from airflow_provider_binlog.sources.settings import Connections, ConnectionSettings, Location
 from airflow_provider_binlog.sources.state import Log
-from airflow_provider_binlog.stored_json import StoredFormat
+from airflow_provider_binlog.stored_json import StoredFormat, utc_now
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.staging.object_store import ObjectStore
@@ -314,7 +313,7 @@ def stage_planned(
     from airflow_provider_binlog.capture.backlog.sub_ranges import load_plan, stage_sub_range
 
     plan = load_plan(store, source, plan_id)
-    start, now = plan.sub_ranges[number].start, datetime.now(UTC).isoformat(timespec="seconds")
+    start, now = plan.sub_ranges[number].start, utc_now()
     checkpoint = Checkpoint(plan.identity, start, plan.sequence - 1, now, run)
     state = log.read_state(checkpoint, start=None)
     if state.identity != plan.identity:

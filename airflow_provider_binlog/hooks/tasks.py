@@ -28,11 +28,6 @@ def name_run(context: Context) -> str:
     return f"{instance.dag_id} {instance.run_id} {instance.task_id}"
 
 
-def now() -> str:
-    """Return the time, ISO 8601 in UTC."""
-    return timezone.utcnow().isoformat(timespec="seconds")
-
-
 def seconds_to_follow(context: Context, follow: timedelta | None) -> float:
     """Return how long a task follows what grows: a retry for the rest, since its run started."""
     if follow is None:

@@ -45,7 +45,6 @@ from airflow_provider_binlog.hooks.tasks import (
     name_run,
     naming_repair_command,
     naming_repairs,
-    now,
     pass_to_outlets,
     show_position,
 )
@@ -74,6 +73,7 @@ from airflow_provider_binlog.staging.paths import (
     manifest_folder,
     manifest_name,
 )
+from airflow_provider_binlog.stored_json import utc_now
 from airflow_provider_binlog.table_options import TableOptions
 
 if TYPE_CHECKING:
@@ -457,7 +457,7 @@ def read_staged(staged: Mapping[str, Any], *, saved_by: str) -> tuple[str, Check
             identity=SourceIdentity.from_json(staged["identity"]),
             position=Position.from_json(staged["stop"]),
             sequence=int(staged["last_sequence"]),
-            saved_at=now(),
+            saved_at=utc_now(),
             saved_by=saved_by,
         )
         expected = Checkpoint.decode(json.dumps(staged["checkpoint"]))

@@ -18,7 +18,6 @@ from airflow_provider_binlog.hooks.tasks import (
     fail_unless_retryable,
     name_run,
     naming_repair_command,
-    now,
     pass_to_outlets,
     seconds_to_follow,
 )
@@ -36,6 +35,7 @@ from airflow_provider_binlog.operators.extract import (
 )
 from airflow_provider_binlog.position import Position
 from airflow_provider_binlog.sources.state import Log
+from airflow_provider_binlog.stored_json import utc_now
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.capture.extract import Extracted
@@ -138,7 +138,7 @@ class BinlogFollowOperator(RangeOperator):
     def _advance(
         self, name: str, checkpoint: Checkpoint, extracted: Extracted, run: str
     ) -> Checkpoint:
-        new = Checkpoint.covering(extracted.manifests[-1], saved_at=now(), saved_by=run)
+        new = Checkpoint.covering(extracted.manifests[-1], saved_at=utc_now(), saved_by=run)
         with naming_repair_command(name, self.staging_path):
             return advance(
                 AirflowVariableStore(), checkpoint_key(name), expected=checkpoint, new=new

@@ -8,7 +8,6 @@ from typing import NamedTuple
 from airflow_provider_binlog.checkpoint import Checkpoint, at_manifest
 from airflow_provider_binlog.errors import ObjectMissingError
 from airflow_provider_binlog.hooks.object_storage import open_store
-from airflow_provider_binlog.hooks.tasks import now
 from airflow_provider_binlog.manifest import Manifest
 from airflow_provider_binlog.plugins.sources import Source, TaskRun
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
@@ -17,6 +16,7 @@ from airflow_provider_binlog.staging.paths import part_key, report_path
 from airflow_provider_binlog.status.merges import MergeSummary, read_merge
 from airflow_provider_binlog.status.ranges import Memory
 from airflow_provider_binlog.status.source import SourceStatus, read_status
+from airflow_provider_binlog.stored_json import utc_now
 
 MERGES = 20
 """How many reports of merges are read."""
@@ -75,4 +75,4 @@ def read_manifest(source: Source, sequence: int) -> StagedManifest:
 def find_checkpoint(source: Source, sequence: int, person: str) -> Checkpoint:
     """Return the checkpoint that a person may save; raises as `at_manifest`."""
     log = ManifestLog(open_store(source.staging_path), source.name)
-    return at_manifest(log, sequence, saved_at=now(), saved_by=f"{person} in Airflow's UI")
+    return at_manifest(log, sequence, saved_at=utc_now(), saved_by=f"{person} in Airflow's UI")

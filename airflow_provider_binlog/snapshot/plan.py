@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import cached_property
 from itertools import chain
 from typing import TypeVar
@@ -41,7 +41,7 @@ from airflow_provider_binlog.snapshot_manifest import (
 from airflow_provider_binlog.staging.manifest_log import SchemaFiles
 from airflow_provider_binlog.staging.object_store import ObjectStore
 from airflow_provider_binlog.staging.paths import Snapshots, StoredFiles, ids_by_digest, part_key
-from airflow_provider_binlog.stored_json import LEFT_OUT, StoredFormat, stored_as
+from airflow_provider_binlog.stored_json import LEFT_OUT, StoredFormat, stored_as, utc_now
 from airflow_provider_binlog.table_options import ColumnOptions
 from airflow_provider_binlog.transport.server.driver import Connect
 from airflow_provider_binlog.transport.server.queries import replica_lag, threads_running
@@ -155,7 +155,7 @@ class SnapshotPlan:
             invalid_text=self.invalid_text,
             chunks=tuple(chunks),
             parts=tuple(parts),
-            created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            created_at=utc_now(),
             created_by=self.created_by,
         )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -30,6 +29,7 @@ from airflow_provider_binlog.sources.state import Log, Start
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
 from airflow_provider_binlog.staging.object_store import ObjectStore
 from airflow_provider_binlog.staging.paths import Snapshots, StoredFiles
+from airflow_provider_binlog.stored_json import utc_now
 
 _SHOWN = 50
 _UNMATCHED = (
@@ -73,7 +73,7 @@ def find_next_range(
     state = log.read_state(unless_only_a_start(staged, start), start=start)
     if checkpoint is None or state.checkpoint is None:
         first = state.start or log.resolve(start or {})
-        now, run = datetime.now(UTC).isoformat(timespec="seconds"), settings["created_by"]
+        now, run = utc_now(), settings["created_by"]
         checkpoint = Checkpoint(state.identity, first, 0, saved_at=now, saved_by=run)
         save_first_checkpoint(checkpoints, store, name, checkpoint)
     request = request_after(checkpoint, settings)

@@ -7,7 +7,6 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +21,7 @@ from airflow_provider_binlog.staging.manifest_log import ManifestLog
 from airflow_provider_binlog.staging.object_store import ObjectStore
 from airflow_provider_binlog.staging.part_writer import write_part
 from airflow_provider_binlog.staging.paths import part_key
+from airflow_provider_binlog.stored_json import utc_now
 
 _NAME_DIGITS = 12
 
@@ -132,7 +132,7 @@ def _join(staged: Sequence[Manifest], created_by: str) -> Manifest:
         ),
         events=_sum(manifest.events for manifest in staged),
         skipped_events=_sum(manifest.skipped_events for manifest in staged),
-        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        created_at=utc_now(),
         created_by=created_by,
     )
 
