@@ -29,7 +29,7 @@ help: ## What can be made.
 	@echo 'demo takes TARGET=delta|iceberg|postgresql, SERVER=mysql|mariadb, STORE=file|s3,'
 	@echo 'or SERVER_DSN=mysql://user:password@host:port for a server of your own.'
 
-demo: $(STAMP) ## Capture a shop's changes and merge them into lake tables, three times.
+demo: $(STAMP) ## Capture a shop's changes and merge them into lake tables, four times.
 	@$(BIN)/python -m dags.demo
 
 ui: $(STAMP) ## Open the Airflow UI on the demo, with writes trickling in.

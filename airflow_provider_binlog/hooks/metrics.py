@@ -33,10 +33,12 @@ def send_staged(source: str, *, rows: int, size: int, quarantined: int) -> None:
     stats.gauge("binlog.quarantined_tables", quarantined, tags=tags)
 
 
-def send_states(source: str, format_: str, held: Iterable[Mapping[str, str]], *, live: int) -> None:
+def send_states(
+    source: str, format_: str, lake: str, held: Iterable[Mapping[str, str]], *, live: int
+) -> None:
     """Send how many tables of a lake wait for a reload, by state, and how many are live."""
     counts = Counter(table["status"] for table in held)
     counts["live"] = live
     for state in ("loading", "stale", "live"):
-        tags = {"source": source, "format": format_, "state": state}
+        tags = {"source": source, "format": format_, "lake": lake, "state": state}
         stats.gauge("binlog.tables", counts[state], tags=tags)

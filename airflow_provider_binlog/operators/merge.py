@@ -225,7 +225,7 @@ class BinlogMergeOperator(SparkJobOperator):
         for line in (*list_warnings(result), *list_held(result)):
             self.log.warning("%s", line)
         held, live = find_held(result).values(), len(result.get("versions", ()))
-        send_states(result["source"], self.format, held, live=live)
+        send_states(result["source"], self.format, self.lake, held, live=live)
         pass_to_outlets(self, context, describe_for_asset(result))
         add_to_aliases(self, context, describe_for_aliases(result))
         self._report = result

@@ -300,7 +300,7 @@ class Pages:
         return await _readings.get(
             ("status", source.staging_path, source.name, ranges),
             _origin(source.staging_path),
-            partial(staged.read_source, source, ranges),
+            partial(staged.read_source, source, ranges, ranges if ranges > 1 else 0),
             seconds_kept=_KEPT_SECONDS,
             seconds_waited=seconds,
         )

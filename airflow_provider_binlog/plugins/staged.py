@@ -24,10 +24,12 @@ MERGES = 20
 _memory = Memory()
 
 
-def read_source(source: Source, ranges: int) -> SourceStatus:
+def read_source(source: Source, ranges: int, merges: int) -> SourceStatus:
     """Return the status of a source; raises as `read_status`."""
     store = open_store(source.staging_path)
-    return read_status(store, source.name, _memory, source.staging_path, ranges=ranges)
+    return read_status(
+        store, source.name, _memory, source.staging_path, ranges=ranges, merges=merges
+    )
 
 
 def read_merges(source: Source) -> tuple[TaskRun, ...]:

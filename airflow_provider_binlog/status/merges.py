@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Hashable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
+from itertools import islice
 from typing import Any, NamedTuple
 
 from airflow_provider_binlog.errors import MALFORMED, ManifestError
@@ -19,14 +22,20 @@ from airflow_provider_binlog.staging.object_store import ObjectStore
 from airflow_provider_binlog.staging.paths import StoredFiles, source_folder
 from airflow_provider_binlog.status.ranges import Memory
 
+_READERS = 8
 _TABLES_READ = 20_000
 
 
 class Published(NamedTuple):
-    """When a merge published a lake, and number of the last manifest that it had read then."""
+    """When a merge published a lake, and number of the last manifest that it had read then.
+
+    Of the manifests up to `after` it is not known when they were merged: older records were not
+    read.
+    """
 
     time: datetime
     through: int
+    after: int = 0
 
 
 def read_published(
@@ -37,8 +46,9 @@ def read_published(
     *,
     since: datetime,
     count: int,
+    lakes_max: int | None,
 ) -> tuple[Published, ...]:
-    """Return what merges have published since a time, lake by lake, the newest first.
+    """Return what merges have published since a time, lake by lake, the oldest first.
 
     Args:
         store: Where the source is staged.
@@ -46,27 +56,51 @@ def read_published(
         memory: Of records that were read.
         key: Names the source, and where it is staged.
         since: Older ones are left out.
-        count: How many are returned of each lake at most; fewer where it has very many tables.
+        count: How many records are read at most, over all lakes; fewer of one with very many
+            tables.
+        lakes_max: How many lakes are read; None for all.
     """
     files = StoredFiles(store, source)
+    lakes = [*islice(store.folders(f"{source_folder(source)}/{PROGRESS}"), lakes_max)]
     found: list[Published] = []
-    for lake in store.folders(f"{source_folder(source)}/{PROGRESS}"):
-        folder, tables = f"{PROGRESS}/{lake}", 0
-        ids = [each for each in record_ids(files, folder) if published_at(each) >= since]
-        for record_id in reversed(ids[-count:]):
-            published = memory.find((key, folder, record_id))
-            if not isinstance(published, Published):
-                if tables > _TABLES_READ:
-                    break
-                try:
-                    record = read_record(files, folder, record_id)
-                except ManifestError:
-                    continue
-                tables += len(record.tables)
-                published = Published(published_at(record_id), record.through)
-                memory.keep((key, folder, record_id), published, 300)
-            found.append(published)
+    with ThreadPoolExecutor(_READERS) as pool:
+        for lake in lakes:
+            folder = f"{PROGRESS}/{lake}"
+            ids = [each for each in record_ids(files, folder) if published_at(each) >= since]
+            read = partial(_read, files, folder, memory, key)
+            newest = read(ids[-1]) if ids else None
+            if newest is None:
+                continue
+            some = min(count // len(lakes), _TABLES_READ // max(1, newest.tables))
+            chosen = ids[-max(2, some) :]
+            known = [each.published for each in pool.map(read, chosen) if each is not None]
+            if len(chosen) < len(ids):
+                # The oldest one says where the others begin.
+                after = known[0].through
+                known = [each._replace(after=after) for each in known[1:]]
+            found += known
     return tuple(found)
+
+
+class _Record(NamedTuple):
+    published: Published
+    tables: int
+
+
+def _read(
+    files: StoredFiles, folder: str, memory: Memory, key: Hashable, record_id: str
+) -> _Record | None:
+    known = memory.find((key, folder, record_id))
+    if isinstance(known, _Record):
+        return known
+    try:
+        progress = read_record(files, folder, record_id)
+    except ManifestError:
+        return None
+    published = Published(published_at(record_id), progress.through)
+    record = _Record(published, len(progress.tables))
+    memory.keep((key, folder, record_id), record, 300)
+    return record
 
 
 class MergedTable(NamedTuple):

@@ -42,8 +42,7 @@ class SourceStatus:
         ranges: The newest ones, the newest first.
         lakes: What the merges of each lake have noted, in the order of their names.
         has_more_lakes: Whether there are others, which were not read.
-        published: What the newest merges of all lakes published, as far back as the ranges, if
-            several of these are read.
+        published: What merges have published since the oldest of the ranges.
         loads: The newest snapshots, and those that are being read, the newest first.
         tables: Those that need a person first.
         problem: Why a manifest cannot be read; empty if all could.
@@ -83,6 +82,7 @@ def read_status(
     location: str,
     *,
     ranges: int,
+    merges: int = 0,
     lakes_max: int | None = _LAKES_MAX,
 ) -> SourceStatus:
     """Return the status of a source.
@@ -93,6 +93,7 @@ def read_status(
         memory: Of files that were read, shared by all sources.
         location: Names the store.
         ranges: How many ranges are read, if their manifests are small.
+        merges: How many publish records are read, of the time of these ranges.
         lakes_max: How many lakes are read; None for all.
 
     Raises:
@@ -112,9 +113,11 @@ def read_status(
     found = load_lakes(store, source)
     lakes = tuple(sorted(islice(found, lakes_max), key=lambda progress: progress.lake))
     published: tuple[Published, ...] = ()
-    if newest.ranges and ranges > 1:
+    if newest.ranges and merges:
         since = newest.ranges[-1].created_at
-        published = read_published(store, source, memory, key, since=since, count=ranges)
+        published = read_published(
+            store, source, memory, key, since=since, count=merges, lakes_max=lakes_max
+        )
     loads = read_loads(SnapshotFiles(store, source), Snapshots(files), memory, key, count=_LOADS)
     processed = {id_ for lake in lakes for id_ in lake.snapshots}
     return SourceStatus(

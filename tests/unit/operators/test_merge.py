@@ -206,9 +206,9 @@ def test_what_needs_a_person_is_warned_of_once(
 
     # What monitoring shows.
     assert tables == {
-        ("binlog.tables", "shop", "delta", "loading"): 0,
-        ("binlog.tables", "shop", "delta", "stale"): 1,
-        ("binlog.tables", "shop", "delta", "live"): 2,
+        ("binlog.tables", "shop", "delta", "/l", "loading"): 0,
+        ("binlog.tables", "shop", "delta", "/l", "stale"): 1,
+        ("binlog.tables", "shop", "delta", "/l", "live"): 2,
     }
 
     warned = capsys.readouterr().out

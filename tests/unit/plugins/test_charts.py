@@ -37,8 +37,10 @@ def test_a_range_waits_for_the_first_merge_that_has_published_it(tmp_path: Path)
     # As a job does that follows: it runs for an hour, and publishes every few seconds.
     published = [
         Published(COMMITTED + timedelta(seconds=seconds), through)
-        for seconds, through in ((3600, 2), (9, 2), (4, 1))
+        for seconds, through in ((4, 1), (9, 2), (3600, 2))
     ]
+    # Of another lake, older records were not read.
+    published.append(Published(COMMITTED + timedelta(seconds=5), through=2, after=2))
 
     texts = [bar.text for bar in chart_of_lag(ranges, published).bars]
 

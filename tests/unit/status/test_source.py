@@ -27,8 +27,9 @@ def source(tmp_path: Path) -> Source:
     return Source(open_store(f"file://{tmp_path}"), "shop")
 
 
-def status_of(source: Source, memory: Memory | None = None, ranges: int = 60) -> SourceStatus:
-    return read_status(source.store, source.name, memory or Memory(), "here", ranges=ranges)
+def status_of(source: Source, memory: Memory | None = None, **counts: int) -> SourceStatus:
+    counts = {"ranges": 60, "merges": 60} | counts
+    return read_status(source.store, source.name, memory or Memory(), "here", **counts)
 
 
 def states(status: SourceStatus) -> dict[str, State]:
@@ -207,7 +208,7 @@ def test_what_only_leaving_out_ends_is_not_to_be_reloaded(source: Source) -> Non
     assert [table.needs_reload for table in status_of(source).tables] == [False]
 
 
-def test_merges_that_are_published_are_read_once_the_newest_first(
+def test_merges_that_are_published_are_read_once(
     source: Source, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (orders,) = create(source, "orders")
@@ -220,13 +221,31 @@ def test_merges_that_are_published_are_read_once_the_newest_first(
 
     status = status_of(source, memory)
 
-    assert [each.through for each in status.published] == [2, 1]
-    first, second = (each.time for each in reversed(status.published))
+    assert [(each.through, each.after) for each in status.published] == [(1, 0), (2, 0)]
+    first, second = (each.time for each in status.published)
     assert status.ranges[-1].created_at <= first < second <= status.read_at
     monkeypatch.setattr("airflow_provider_binlog.status.merges.read_record", None)
     assert status_of(source, memory).published == status.published
-    # One range is enough for a line of a list, which shows no chart.
-    assert status_of(source, ranges=1).published == ()
+    # A list shows no chart.
+    assert status_of(source, merges=0).published == ()
+
+
+def test_of_many_merges_the_newest_are_read_and_those_before_are_not_guessed(
+    source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (orders,) = create(source, "orders")
+    for number in range(1, 7):
+        orders.insert(id=10 + number)
+        source.commit()
+        merge(source, number, {orders.name: None})
+
+    few = status_of(source, merges=3).published
+    monkeypatch.setattr("airflow_provider_binlog.status.merges._TABLES_READ", 4)
+    fewer = status_of(source).published
+
+    # When manifest 4 was merged, nothing that was read says.
+    assert [(each.through, each.after) for each in few] == [(5, 4), (6, 4)]
+    assert [(each.through, each.after) for each in fewer] == [(4, 3), (5, 3), (6, 3)]
 
 
 def test_a_table_before_its_first_merge_is_staged(source: Source) -> None:
