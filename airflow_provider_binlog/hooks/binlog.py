@@ -60,6 +60,8 @@ class BinlogHook(BaseHook):
                 identity = queries.identify(connection)
                 end = queries.log_end(connection)
                 tables = information_schema.describe_tables(connection)
+                if (unreadable := setup.find_unreadable(connection)) is not None:
+                    return False, str(unreadable)
         except BinlogError as error:
             return False, str(error)
         server = f"{identity.flavor.value} server {identity.server}"

@@ -39,7 +39,11 @@ from airflow_provider_binlog.operators.extract import (
     report_staged,
     warn_of_foreign_keys,
 )
-from airflow_provider_binlog.operators.links import SOURCE_LINKS, BinlogManifestLink
+from airflow_provider_binlog.operators.links import (
+    SOURCE_LINKS,
+    BinlogErrorLink,
+    BinlogManifestLink,
+)
 from airflow_provider_binlog.operators.spark_engine import EngineOperator
 from airflow_provider_binlog.protected_columns import find_secret
 from airflow_provider_binlog.read_progress import PacedProgress
@@ -334,7 +338,7 @@ class BinlogArchiveOperator(RendersObjects, BaseOperator):
 
     template_fields: Sequence[str] = ("source", "archive_path")
     template_fields_renderers = {"source": "json"}  # noqa: RUF012
-    operator_extra_links = SOURCE_LINKS
+    operator_extra_links = (BinlogErrorLink(),)
     ui_color = "#d8ecf3"
 
     def __init__(

@@ -17,7 +17,7 @@ from airflow_provider_binlog.hooks.tasks import (
     naming_repair_command,
 )
 from airflow_provider_binlog.operators.arguments import read_timedelta
-from airflow_provider_binlog.operators.links import SOURCE_LINKS
+from airflow_provider_binlog.operators.links import BinlogErrorLink
 from airflow_provider_binlog.sources.binlog_source import BinlogSource, read_source
 
 
@@ -41,7 +41,7 @@ class BinlogCleanupOperator(RendersObjects, BaseOperator):
 
     template_fields: Sequence[str] = ("source", "staging_path")
     template_fields_renderers = {"source": "json"}  # noqa: RUF012
-    operator_extra_links = SOURCE_LINKS
+    operator_extra_links = (BinlogErrorLink(),)
     ui_color = "#e8e2d3"
 
     def __init__(

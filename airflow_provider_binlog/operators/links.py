@@ -55,7 +55,7 @@ class BinlogErrorLink(BaseOperatorLink):
 
 
 SOURCE_LINKS = (BinlogSourceLink(), BinlogErrorLink())
-"""Of every task of a source."""
+"""Of tasks in a DAG that captures, plans or merges: by those the page finds a source."""
 
 
 class BinlogManifestLink(BaseOperatorLink):

@@ -25,6 +25,7 @@ from airflow_provider_binlog.hooks.tasks import (
     seconds_to_follow,
 )
 from airflow_provider_binlog.operators.arguments import read_globs, read_location, read_options
+from airflow_provider_binlog.operators.links import SOURCE_LINKS
 from airflow_provider_binlog.operators.merge_report import (
     describe_for_aliases,
     describe_for_asset,
@@ -130,6 +131,7 @@ class BinlogMergeOperator(SparkJobOperator):
     """
 
     template_fields: Sequence[str] = (*SparkJobOperator.template_fields, "options", "tag")
+    operator_extra_links = SOURCE_LINKS
     ui_color = "#f3dcbf"
 
     def __init__(

@@ -80,15 +80,19 @@ class NeededTables:
         )
 
     def list_keyless(self, names: Sequence[TableName]) -> list[TableName]:
-        """Return those of some tables that have no key on the server, nor one by the options."""
+        """Return those of some tables that have no key on the server, and whose changes are rows.
+
+        By the options a table has a key, or is a multiset, whose rows are counted.
+        """
         from airflow_provider_binlog.transport.server.information_schema import list_keyless
 
         rules = read_options(self.options)
-        without = [name for name in names if not rules.of(name).key]
-        if not without:
+        options = {name: rules.of(name) for name in names}
+        chosen = [name for name, of in options.items() if not of.key and of.mode != "multiset"]
+        if not chosen:
             return []
         with closing(server_settings(self.source).connect()) as connection:
-            return list_keyless(connection, without)
+            return list_keyless(connection, chosen)
 
     def find_needed(
         self, on_server: list[TableName]

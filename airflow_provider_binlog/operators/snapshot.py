@@ -60,6 +60,7 @@ from airflow_provider_binlog.sources.settings import Connections, ConnectionSett
 from airflow_provider_binlog.staging.paths import source_folder
 
 if TYPE_CHECKING:
+    from airflow_provider_binlog.operators.needed_tables import NeededTables
     from airflow_provider_binlog.snapshot.plan import SnapshotPlan
 
 _PROGRESS = "%s: %s: %s"
@@ -455,9 +456,20 @@ class BinlogSnapshotPlanOperator(SnapshotArguments, RendersObjects, BaseOperator
                 ".".join(name),
                 f"{time:%Y-%m-%d %H:%M:%S} UTC",
             )
-        if keyless := describe_keyless(tables.list_keyless(needed)):
-            self.log.warning("%s: %s", source.name, keyless)
+        self._warn_of_keyless(source, tables, needed)
         return needed
+
+    def _warn_of_keyless(
+        self, source: BinlogSource, tables: NeededTables, needed: Sequence[TableName]
+    ) -> None:
+        """Name the tables without a key. That this is not known now stops nothing."""
+        try:
+            keyless = describe_keyless(tables.list_keyless(needed))
+        except BinlogError as error:
+            self.log.warning("%s: which tables have no key is not known: %s", source.name, error)
+            return
+        if keyless:
+            self.log.warning("%s: %s", source.name, keyless)
 
     def _share(
         self, source: BinlogSource, names: Sequence[TableName], tasks_max: int, run: str

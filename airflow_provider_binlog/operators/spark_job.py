@@ -9,7 +9,7 @@ from typing import Any
 
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk import Context
+from airflow.sdk import BaseOperatorLink, Context
 from airflow.sdk.definitions.xcom_arg import XComArg
 from airflow.sdk.exceptions import AirflowException
 
@@ -30,7 +30,7 @@ from airflow_provider_binlog.hooks.spark_submit import (
 )
 from airflow_provider_binlog.hooks.tasks import RendersObjects
 from airflow_provider_binlog.operators.arguments import read_location
-from airflow_provider_binlog.operators.links import SOURCE_LINKS
+from airflow_provider_binlog.operators.links import BinlogErrorLink
 from airflow_provider_binlog.spark.job.options import build_py_files
 from airflow_provider_binlog.staging.object_store import ObjectStore
 from airflow_provider_binlog.staging.paths import part_key, report_path
@@ -47,7 +47,7 @@ class SparkJobOperator(RendersObjects, SparkSubmitOperator):
         **SparkSubmitOperator.template_fields_renderers,
         **dict.fromkeys(("staged", "tables", "exclude"), "json"),
     }
-    operator_extra_links = SOURCE_LINKS
+    operator_extra_links: tuple[BaseOperatorLink, ...] = (BinlogErrorLink(),)
 
     def __init__(
         self,

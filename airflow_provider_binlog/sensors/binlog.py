@@ -153,11 +153,20 @@ class BinlogPositionSensor(RendersObjects, BaseSensorOperator):
         return PokeReturnValue(is_done=is_done, xcom_value=described)
 
     def _read_lag(self, source: BinlogSource, state: SourceState) -> Lag | None:
-        """Return the lag of the checkpoint, and send it; None where no position is one here."""
+        """Return the lag of the checkpoint, and send it; None where no position is one here.
+
+        Without thresholds it is for the metric alone: that it is not known now stops nothing.
+        """
         # After a failover, and where the log was purged, a run is due in any case.
         if state.checkpoint is None or not state.start:
             return None
-        lag = read_lag(self._connect(source), state.start, state.identity)
+        try:
+            lag = read_lag(self._connect(source), state.start, state.identity)
+        except errors.BinlogError as error:
+            if self._read_thresholds():
+                raise
+            self.log.warning("%s: the lag is not known: %s", source.name, error)
+            return None
         # Also where nothing was logged: a metric keeps its last value.
         send_lag(source.name, lag)
         return lag

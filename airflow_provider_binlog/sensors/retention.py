@@ -25,7 +25,7 @@ from airflow_provider_binlog.operators.arguments import (
     read_timedelta,
     server_settings,
 )
-from airflow_provider_binlog.operators.links import SOURCE_LINKS
+from airflow_provider_binlog.operators.links import BinlogErrorLink
 from airflow_provider_binlog.sources.binlog_source import BinlogSource, read_source
 from airflow_provider_binlog.sources.lag import Lag, read_lag
 from airflow_provider_binlog.sources.settings import Connections
@@ -56,7 +56,7 @@ class BinlogRetentionSensor(RendersObjects, BaseSensorOperator):
 
     template_fields: Sequence[str] = ("source", "staging_path")
     template_fields_renderers = {"source": "json"}  # noqa: RUF012
-    operator_extra_links = SOURCE_LINKS
+    operator_extra_links = (BinlogErrorLink(),)
     ui_color = "#d8ecf3"
 
     def __init__(

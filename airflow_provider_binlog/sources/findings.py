@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from airflow_provider_binlog.capture.segments import check_names
 from airflow_provider_binlog.checkpoint import Checkpoint
-from airflow_provider_binlog.errors import BinlogError
+from airflow_provider_binlog.errors import BinlogError, ForeignPositionError
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.rows.layout import compile_layout
 from airflow_provider_binlog.schema import TableName
@@ -81,7 +81,10 @@ def list_checkpoint_findings(
             raise
         # With the section of the docs that says how to go on.
         error.name_section()
-        return [Finding("checkpoint", str(saved.position), Level.ERROR, str(error))]
+        why = str(error)
+        if isinstance(error, ForeignPositionError):
+            why += '; failover="follow" of the source continues on a promoted replica'
+        return [Finding("checkpoint", str(saved.position), Level.ERROR, why)]
     found = f"{saved.position}: {lag.bytes:,} bytes of log wait, for {lag.seconds:.0f} s"
     kept, name = lag.head_room, "head-room"
     if kept is None or kept >= _HEAD_ROOM_MIN:

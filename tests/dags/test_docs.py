@@ -1,4 +1,4 @@
-"""Every Python block of the pages runs as the file of a DAG does: all that it names is there."""
+"""Every Python block of the pages runs, after the imports that its page takes for granted."""
 
 from __future__ import annotations
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any
 
+import pymysql
 import pytest
 from airflow.sdk import BaseHook, Connection
 
@@ -198,38 +199,46 @@ def test_tables_that_the_log_names_need_no_select(
     assert check(server, capsys, "shop.plain")[0] == 0
 
 
-@pytest.mark.parametrize("by_role", [False, True])
-def test_a_snapshot_of_a_table_without_a_key_needs_a_lock(
-    server: Server, shop: list[str], capsys: pytest.CaptureFixture[str], by_role: bool
+LOCK_GRANTS = {
+    "none": ["GRANT SELECT ON shop.* TO {user}"],
+    "as it says": ["GRANT SELECT, LOCK TABLES ON `shop`.* TO {user}"],
+    "a pattern": [r"GRANT SELECT, LOCK TABLES ON `sh_p`.* TO {user}"],
+    "a pattern beside the name": [
+        "GRANT SELECT ON shop.* TO {user}",
+        r"GRANT LOCK TABLES ON `sh_p`.* TO {user}",
+    ],
+    "a role": [
+        "CREATE ROLE locks",
+        "GRANT SELECT, LOCK TABLES ON shop.* TO locks",
+        "GRANT locks TO {user}",
+        "SET DEFAULT ROLE locks {to} {user}",
+    ],
+}
+
+
+@pytest.mark.parametrize("case", LOCK_GRANTS)
+def test_a_snapshot_of_some_tables_needs_a_lock(
+    case: str, server: Server, shop: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    execute(server, f"GRANT SELECT ON shop.* TO {USER}")
-    tables = ("shop.keyless", "shop.plain")
-
-    code, findings = check(server, capsys, *tables)
-
-    found = [each for each in findings if each["check"] == "privilege LOCK TABLES"]
-    if server.name.startswith("mariadb"):
-        assert found == []
-        return
-    (lock,) = found
-    assert (code, lock["level"], lock["tables"]) == (0, "warning", ["shop.keyless"])
-    if by_role:
-        execute(
-            server,
-            "CREATE ROLE locks",
-            r"GRANT LOCK TABLES ON `sh_p`.* TO locks",
-            f"GRANT locks TO {USER}",
-            f"SET DEFAULT ROLE locks TO {USER}",
-        )
-    else:
-        execute(server, lock["repair"])
+    is_mariadb = server.name.startswith("mariadb")
+    to = "FOR" if is_mariadb else "TO"
+    execute(server, "CREATE TABLE shop.old (id INT PRIMARY KEY) ENGINE=MyISAM")
+    execute(server, *(grant.format(user=USER, to=to) for grant in LOCK_GRANTS[case]))
     try:
-        _, findings = check(server, capsys, *tables)
-        (lock,) = [each for each in findings if each["check"] == "privilege LOCK TABLES"]
-        assert (lock["level"], lock["found"]) == ("ok", "granted")
+        findings = check(server, capsys, "shop.keyless", "shop.plain", "shop.old")[1]
+        may_lock = False
+        with suppress(pymysql.OperationalError):
+            execute(server, "LOCK TABLES shop.old READ", user=USER, password="p")
+            may_lock = True
     finally:
-        if by_role:
+        if case == "a role":
             execute(server, "DROP ROLE locks")
+
+    (lock,) = [each for each in findings if each["check"] == "privilege LOCK TABLES"]
+    assert (lock["level"] == "ok") is may_lock
+    if not may_lock:
+        keyless = [] if is_mariadb else ["shop.keyless"]
+        assert lock["tables"] == [*keyless, "shop.old"]
 
 
 def test_the_connection_test_says_the_same_of_the_server(
@@ -238,10 +247,14 @@ def test_the_connection_test_says_the_same_of_the_server(
     monkeypatch.setattr(BaseHook, "get_connection", lambda *_: connection_to(server))
     execute(server, "SET GLOBAL binlog_row_image = MINIMAL")
     try:
+        blind = BinlogHook().test_connection()
+        execute(server, f"GRANT SELECT ON shop.* TO {USER}")
         is_ready, text = BinlogHook().test_connection()
     finally:
         execute(server, "SET GLOBAL binlog_row_image = FULL")
 
+    assert not blind[0]
+    assert "GRANT SELECT ON the captured tables" in blind[1]
     assert is_ready
     assert "a table whose rows get other keys is stale" in text
     assert "binlog_row_image = FULL;" in text

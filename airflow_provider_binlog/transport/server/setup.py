@@ -198,7 +198,7 @@ def find_unreadable(connection: Connection) -> Finding | None:
     Capture is not refused then, but each table is quarantined once it changes.
     """
     of, values = queries.server_version(connection), queries.global_variables(connection)
-    if not needs_select(of, values) or list_tables(connection):
+    if not needs_select(of, values) or list_tables(connection) or _can_select(connection):
         return None
     return Finding(
         f"{_PRIVILEGE}SELECT",
@@ -348,45 +348,64 @@ def quoted_account(connection: Connection) -> str:
 def read_grants(connection: Connection, privilege: str) -> Callable[[str], bool]:
     """Return whether the session has a privilege on a database, by grants on all of its tables.
 
-    Those of the session's roles count.
+    Those of the session's roles count. Where a grant names the database itself, those that name it
+    by a pattern do not.
     """
-    roles = str(query(connection, "SELECT CURRENT_ROLE() AS roles")[0]["roles"] or "NONE")
-    using = "" if roles == "NONE" else f" FOR CURRENT_USER() USING {roles}"
-    lines = [str(next(iter(row.values()))) for row in query(connection, f"SHOW GRANTS{using}")]
-    grants = (_GRANT.match(line) for line in lines)
-    globs = [
-        grant["databases"]
-        for grant in grants
-        if grant and {privilege, "ALL PRIVILEGES"} & set(grant["privileges"].split(", "))
-    ]
-    patterns = [re.compile(_database_pattern(glob), re.DOTALL) for glob in globs]
-    return lambda database: any(pattern.fullmatch(database) for pattern in patterns)
+    everywhere = False
+    exactly: dict[str, bool] = {}
+    by_pattern: list[re.Pattern[str]] = []
+    for line in _list_grants(connection):
+        grant = _GRANT.match(line)
+        if grant is None or not grant["on"].endswith(".*"):
+            continue
+        has = bool({privilege, "ALL PRIVILEGES"} & set(grant["privileges"].split(", ")))
+        glob = grant["on"].removesuffix(".*")
+        if glob == "*":
+            everywhere = everywhere or has
+            continue
+        name = glob[1:-1].replace(glob[0] * 2, glob[0]) if glob[0] in _QUOTES else glob
+        literal = _ESCAPED.sub(r"\1", name)
+        exactly[literal] = exactly.get(literal, False) or has
+        if has:
+            by_pattern.append(re.compile(_LIKE.sub(_translate, name), re.DOTALL))
+    return lambda database: (
+        everywhere
+        or exactly.get(database, any(pattern.fullmatch(database) for pattern in by_pattern))
+    )
 
 
-_GRANT = re.compile(r"GRANT (?P<privileges>.+) ON (?P<databases>\*|`(?:[^`]|``)+`)\.\* TO ")
+def _list_grants(connection: Connection) -> list[str]:
+    """Return what SHOW GRANTS prints, those of the session's roles among it."""
+    using = ""
+    if queries.server_version(connection).flavor is Flavor.MYSQL:
+        roles = str(query(connection, "SELECT CURRENT_ROLE() AS roles")[0]["roles"])
+        using = "" if roles == "NONE" else f" FOR CURRENT_USER() USING {roles}"
+    return [str(next(iter(row.values()))) for row in query(connection, f"SHOW GRANTS{using}")]
+
+
+def _can_select(connection: Connection) -> bool:
+    """Whether the session may read any table."""
+    grants = (_GRANT.match(line) for line in _list_grants(connection))
+    privileges = [words for grant in grants if grant for words in grant["privileges"].split(", ")]
+    return any(words.split(" ")[0] in {"ALL", "SELECT"} for words in privileges)
+
+
+_GRANT = re.compile(r"GRANT (?P<privileges>.+) ON (?P<on>\S.*) TO ")
+_QUOTES = '`"'
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _LIKE = re.compile(r"\\(.)|(.)", re.DOTALL)
 
 
-def _database_pattern(glob: str) -> str:
-    """Return a regular expression for what a grant names: `*`, or a name as LIKE takes it."""
-    if glob == "*":
-        return ".*"
-
-    def translate(found: re.Match[str]) -> str:
-        escaped, plain = found.groups()
-        return re.escape(escaped) if escaped else {"%": ".*", "_": "."}.get(plain, re.escape(plain))
-
-    return _LIKE.sub(translate, glob[1:-1].replace("``", "`"))
+def _translate(found: re.Match[str]) -> str:
+    """Return a character of a pattern of LIKE as a regular expression."""
+    escaped, plain = found.groups()
+    return re.escape(escaped) if escaped else {"%": ".*", "_": "."}.get(plain, re.escape(plain))
 
 
 def _may_dump_by_grants(connection: Connection) -> bool:
-    """Read the grants: MariaDB has no harmless statement that takes REPLICATION SLAVE alone.
-
-    Those of the session's role are among them.
-    """
-    lines = [str(next(iter(row.values()))) for row in query(connection, "SHOW GRANTS")]
+    """Read the grants: MariaDB has no harmless statement that takes REPLICATION SLAVE alone."""
     may = re.compile(r"GRANT (?:.*, )?(?:ALL PRIVILEGES|REPLICATION SLAVE)(?:, .*?)? ON \*\.\* TO ")
-    return any(may.match(line) for line in lines)
+    return any(may.match(line) for line in _list_grants(connection))
 
 
 def _may(connection: Connection, statement: str) -> bool:

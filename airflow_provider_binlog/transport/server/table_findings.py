@@ -171,15 +171,18 @@ def _check_locks(
     of: queries.ServerVersion,
     values: Mapping[str, str],
 ) -> list[Finding]:
-    """Return whether snapshots of tables lack LOCK TABLES; of MariaDB that is not known before."""
-    if of.flavor is Flavor.MARIADB:
-        return []
-    has_gtids = values.get("gtid_mode", "OFF").upper() == "ON"
-    locked = find_keyless(tables.tables) if has_gtids else sorted(tables.tables)
+    """Return whether snapshots of tables lack LOCK TABLES.
+
+    Those of MariaDB need it, too, once it has committed an XA transaction in two phases.
+    """
+    locked = set(_list_without_transactions(connection)) & tables.tables.keys()
+    if of.flavor is Flavor.MYSQL:
+        has_gtids = values.get("gtid_mode", "OFF").upper() == "ON"
+        locked |= {*find_keyless(tables.tables)} if has_gtids else tables.tables.keys()
     if not locked:
         return []
     covers = setup.read_grants(connection, "LOCK TABLES")
-    lacking = [name for name in locked if not covers(name[0])]
+    lacking = sorted(name for name in locked if not covers(name[0]))
     if not lacking:
         return [Finding("privilege LOCK TABLES", "granted")]
     databases = sorted({database for database, _ in lacking})
@@ -197,6 +200,16 @@ def _check_locks(
             tuple(map(join_table_name, lacking)),
         )
     ]
+
+
+def _list_without_transactions(connection: Connection) -> list[TableName]:
+    rows = query(
+        connection,
+        "SELECT t.TABLE_SCHEMA AS `database`, t.TABLE_NAME AS name"
+        " FROM information_schema.TABLES t"
+        " JOIN information_schema.ENGINES e ON e.ENGINE = t.ENGINE WHERE e.TRANSACTIONS <> 'YES'",
+    )
+    return [(str(row["database"]), str(row["name"])) for row in rows]
 
 
 def _check_foreign_keys(keys: ForeignKeys) -> Iterator[Finding]:

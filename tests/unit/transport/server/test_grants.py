@@ -12,12 +12,7 @@ USER = "TO `u`@`%`"
 
 
 def covers(monkeypatch: pytest.MonkeyPatch, *grants: str) -> Any:
-    def query(_: object, statement: str) -> list[dict[str, str]]:
-        if statement.startswith("SELECT CURRENT_ROLE"):
-            return [{"roles": "NONE"}]
-        return [{"Grants for u@%": grant} for grant in grants]
-
-    monkeypatch.setattr(setup, "query", query)
+    monkeypatch.setattr(setup, "_list_grants", lambda _: list(grants))
     connection: Any = None
     return setup.read_grants(connection, "LOCK TABLES")
 
@@ -35,6 +30,9 @@ def covers(monkeypatch: pytest.MonkeyPatch, *grants: str) -> Any:
         ("GRANT LOCK TABLES ON `a``b.c`.*", "a`b.c", True),
         ("GRANT SELECT, UPDATE ON `shop`.*", "shop", False),
         ("GRANT SELECT (`LOCK TABLES`) ON `shop`.`t`", "shop", False),
+        # As under sql_mode=ANSI_QUOTES, and sql_quote_show_create=0.
+        ('GRANT LOCK TABLES ON "shop".*', "shop", True),
+        ("GRANT LOCK TABLES ON shop.*", "shop", True),
     ],
 )
 def test_a_database_is_covered(
@@ -43,3 +41,12 @@ def test_a_database_is_covered(
     has = covers(monkeypatch, "GRANT USAGE ON *.* TO `u`@`%`", f"{grant} {USER}")
 
     assert has(database) is covered
+
+
+def test_a_grant_that_names_the_database_counts_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    pattern = f"GRANT LOCK TABLES ON `sh%`.* {USER}"
+
+    has = covers(monkeypatch, pattern, f"GRANT SELECT ON `shop`.* {USER}")
+
+    assert not has("shop")
+    assert has("shelf")
