@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import nullcontext
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from airflow.sdk.observability import stats
 
 from airflow_provider_binlog import BinlogFollowOperator, BinlogSource
 from airflow_provider_binlog.capture.extract import Extracted
+from airflow_provider_binlog.errors import ConnectionLostError
+from airflow_provider_binlog.sources.lag import Lag
 from tests.contract.checkpoint import checkpoint
 from tests.unit.staging.manifests import manifest
 
@@ -58,3 +61,52 @@ def test_every_range_that_is_staged_is_counted(monkeypatch: pytest.MonkeyPatch) 
     assert staged is not None
     assert staged["rows"] == sent["binlog.rows"] == 9
     assert sent["binlog.bytes"] == 3 * 1234
+
+
+def a_lag() -> Lag:
+    position = checkpoint(1).position
+    known: dict[str, Any] = {
+        "read_at": datetime(2026, 11, 29, 12, tzinfo=UTC),
+        "position": position,
+        "log_end": position,
+        "executed": "",
+        "bytes": 700,
+        "transactions": None,
+        "waits_since": datetime(2026, 11, 29, 11, 59, tzinfo=UTC),
+        "oldest": position,
+        "bytes_before": 9,
+        "file_closed": None,
+        "expires_after": timedelta(days=7),
+    }
+    return Lag(**known)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_the_lag_is_sent_where_it_is_known_and_stops_nothing_where_not(
+    known: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sent: dict[str, float] = {}
+    monkeypatch.setattr(stats, "gauge", lambda name, value, tags: sent.update({name: value}))
+    lost = None if known else ConnectionLostError("too many connections")
+    log = Mock(read_lag=Mock(return_value=a_lag(), side_effect=lost))
+    operator = BinlogFollowOperator(
+        task_id="stage",
+        source=SHOP,
+        staging_path="/s",
+        tables=["*.*"],
+        follow=timedelta(minutes=1),
+    )
+
+    operator._send_lag(log, checkpoint(1), "shop")
+
+    assert ("too many connections" in capsys.readouterr().out) is not known
+    assert sent == (
+        {
+            "binlog.lag_bytes": 700,
+            "binlog.lag_seconds": 60,
+            "binlog.head_room_bytes": 9,
+            "binlog.head_room_seconds": 7 * 86_400,
+        }
+        if known
+        else {}
+    )
