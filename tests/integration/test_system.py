@@ -63,7 +63,9 @@ def test_what_is_logged_starts_a_run_and_wakes_a_sensor(system: System, database
 
     waiting = system.begin("binlog_waiting")
     system.await_tasks("logged", "deferred", 1)
-    database.execute("UPDATE orders SET note = 'paid' WHERE id = 1", "DELETE FROM visits")
+    database.execute(
+        "BEGIN", "UPDATE orders SET note = 'paid' WHERE id = 1", "DELETE FROM visits", "COMMIT"
+    )
 
     system.await_end(waiting, dag_id="binlog_waiting")
     system.await_tasks("tables_live", "success", 2)
