@@ -11,14 +11,17 @@ a forked process, which cannot reach Airflow: what it needs, the task has noted 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit
 
+from airflow_provider_binlog.errors import BinlogError
 from airflow_provider_binlog.hooks.object_storage import spark_location
 from airflow_provider_binlog.hooks.tasks import common_location, locate_target
 from airflow_provider_binlog.schema import Field, TableName
-from airflow_provider_binlog.staging.paths import table_folder
+from airflow_provider_binlog.staging.manifest_log import ManifestLog
+from airflow_provider_binlog.staging.object_store import ObjectStore
+from airflow_provider_binlog.staging.paths import Snapshots, StoredFiles, table_folder
 
 if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
@@ -99,8 +102,56 @@ class StagesTables:
         return None if self.lineage is None else self.lineage.describe()
 
 
+def is_enabled() -> bool:
+    """Whether Airflow sends the datasets of tasks anywhere."""
+    try:
+        from airflow.providers.openlineage.conf import is_disabled
+    except ImportError:
+        return False
+    return not is_disabled()
+
+
+Columns: TypeAlias = Mapping[str, tuple[Field, ...]]
+"""Columns of tables, by the tables' names."""
+
+_MANIFESTS_MAX = 20
+
+
+def find_columns(store: ObjectStore, report: Mapping[str, Any]) -> Columns:
+    """Return the columns that the merged tables have by the newest manifests, and by snapshots.
+
+    Of a table that older manifests alone name nothing is returned; nor if one is unreadable.
+    """
+    merged = {table["table"]: table for table in report["tables"] if table["status"] == "merged"}
+    log, snapshots = (
+        ManifestLog(store, report["source"]),
+        Snapshots(StoredFiles(store, report["source"])),
+    )
+    found: dict[str, tuple[Field, ...]] = {}
+    oldest = min((table["applied_before"]["sequence"] for table in merged.values()), default=0)
+    last = report["through"]
+    try:
+        for sequence in range(last, max(oldest, last - _MANIFESTS_MAX), -1):
+            for table in log.load(sequence).tables:
+                schema, name = table.state.schema, ".".join(table.name)
+                if name in merged and schema is not None:
+                    found.setdefault(name, schema.fields)
+            if merged.keys() <= found.keys():
+                return found
+        for name, table in merged.items():
+            if name not in found and table.get("snapshot"):
+                found[name] = snapshots.read(table["snapshot"]).schema.fields
+    except BinlogError:
+        return {}
+    return found
+
+
 def describe_merge(
-    report: Mapping[str, Any], staging_path: str, lake: str, database: Dataset | None = None
+    report: Mapping[str, Any],
+    staging_path: str,
+    lake: str,
+    columns: Columns,
+    database: Dataset | None = None,
 ) -> OperatorLineage[Any, Any]:
     """Return what was staged of the merged tables as inputs, and their lake tables as outputs.
 
@@ -108,6 +159,7 @@ def describe_merge(
         report: That of the merge.
         staging_path: That of its source.
         lake: The format of the lake.
+        columns: Those of the merged tables, as far as they are known.
         database: The database of PostgreSQL tables; None for other formats.
     """
     from airflow.providers.openlineage.extractors import OperatorLineage
@@ -117,10 +169,19 @@ def describe_merge(
     for table in report["tables"]:
         if table["status"] != "merged":
             continue
-        schema, _, name = table["table"].partition(".")
-        inputs.append(InputDataset(*staged_dataset(staging_path, report["source"], (schema, name))))
+        database_name, _, name = table["table"].partition(".")
+        staged = staged_dataset(staging_path, report["source"], (database_name, name))
+        facets: dict[str, Any] = {}
+        if (fields := columns.get(table["table"])) is not None:
+            facets["schema"] = _describe_columns(fields)
+        inputs.append(InputDataset(*staged, facets=dict(facets)))
+        if fields is not None:
+            # Hashed values are staged as such.
+            same = [replace(own, hashed=None) for own in fields]
+            facets["columnLineage"] = _describe_origins(same, *staged)
         rows = sum(count or 0 for count in table["rows"].values())
-        outputs.append(_describe_output(lake_dataset(table["target"], lake, database), rows))
+        target = lake_dataset(table["target"], lake, database)
+        outputs.append(_describe_output(target, rows, facets))
     return OperatorLineage(inputs=inputs, outputs=outputs)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import MappingProxyType
 from typing import Any
 
 from airflow.sdk import Context
@@ -231,9 +232,12 @@ class BinlogMergeOperator(SparkJobOperator):
         pass_to_outlets(self, context, describe_for_asset(result))
         add_to_aliases(self, context, describe_for_aliases(result))
         self._report = result
+        if lineage.is_enabled():
+            self._columns = lineage.find_columns(open_store(read_location(self.staged)[1]), result)
         return result
 
     _report: Mapping[str, Any] | None = None
+    _columns: lineage.Columns = MappingProxyType({})
     _database: lineage.Dataset | None = None
 
     def get_openlineage_facets_on_complete(self, _: Any) -> Any:
@@ -241,7 +245,9 @@ class BinlogMergeOperator(SparkJobOperator):
         if self._report is None:
             return None
         _, staging_path = read_location(self.staged)
-        return lineage.describe_merge(self._report, staging_path, self.format, self._database)
+        return lineage.describe_merge(
+            self._report, staging_path, self.format, self._columns, self._database
+        )
 
 
 def merge_arguments(

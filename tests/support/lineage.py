@@ -31,12 +31,15 @@ def read_ends(path: Path) -> dict[str, set[str]]:
             if source[0].startswith("mysql://"):
                 columns.setdefault(source, set()).update(inputs[source])
         for output, origins in outputs.items():
-            # A merge does not say which of its inputs is which table's: those of its name.
-            ours = [one for one in inputs if one[1].split("/")[-1] == output[1].split(".")[-1]]
-            if task != "merge":
-                ours = [one for one in inputs if one[1].split(".")[-1] == output[1].split("/")[-1]]
-                assert origins == {name: (*ours[0], name) for name in inputs[ours[0]]}
+            between = ("/", ".") if task == "merge" else (".", "/")
+            ours = [
+                one
+                for one in inputs
+                if one[1].split(between[0])[-1] == output[1].split(between[1])[-1]
+            ]
             assert ours, output
+            assert inputs[ours[0]]
+            assert origins == {name: (*ours[0], name) for name in inputs[ours[0]]}
             for one in ours:
                 leads.setdefault(one, set()).add(output)
     ends = {}

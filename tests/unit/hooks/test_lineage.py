@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from airflow_provider_binlog.hooks.lineage import (
     StagedLineage,
     describe_merge,
+    find_columns,
     lake_dataset,
     staged_dataset,
 )
 from airflow_provider_binlog.schema import Field
+from tests.support.stores import open_store
+from tests.unit.spark.history import Source
+from tests.unit.spark.made_snapshots import take_snapshot
+from tests.unit.spark.staged_changes import INT
 
 MAIL = Field(2, "e mail", "varchar(40)", "string", True, hashed="3f1a", comment="hashed here")
 FIELDS = (Field(1, "id", "int", "int32", False), MAIL)
@@ -91,9 +99,10 @@ def test_a_merge_names_the_tables_that_it_merged() -> None:
         {"table": "shop.items", "target": "`lake`.`shop`.`items`", "status": "stale", "rows": {}},
     ]
 
-    merged = describe_merge(
-        {"source": "shop", "tables": tables}, "s3://c@lake/staging", "iceberg", None
-    )
+    report = {"source": "shop", "tables": tables}
+    columns = {"shop.orders": FIELDS}
+
+    merged = describe_merge(report, "s3://c@lake/staging", "iceberg", columns)
 
     assert [(one.namespace, one.name) for one in merged.inputs] == [
         ("s3://lake", "staging/shop/shop/orders")
@@ -101,3 +110,41 @@ def test_a_merge_names_the_tables_that_it_merged() -> None:
     (lake,) = merged.outputs
     assert (lake.namespace, lake.name) == ("iceberg://lake", "shop.orders")
     assert lake.outputFacets["outputStatistics"].rowCount == 3
+    fields = {own.name: own for own in lake.facets["schema"].fields}
+    assert fields.keys() == {"id", "e mail"}
+    (origin,) = lake.facets["columnLineage"].fields["e mail"].inputFields
+    assert (origin.name, origin.field) == ("staging/shop/shop/orders", "e mail")
+    # It was hashed before.
+    assert origin.transformations[0].masking is None
+    (unknown,) = describe_merge(report, "s3://c@lake/staging", "iceberg", {}).outputs
+    assert "schema" not in unknown.facets
+
+
+def test_columns_are_those_of_the_newest_manifest_or_of_a_snapshot(tmp_path: Path) -> None:
+    source = Source(open_store(f"file://{tmp_path}"), "shop")
+    orders = source.create("shop", "orders", {"id": INT}, ("id",))
+    orders.insert(id=1)
+    source.commit()
+    orders.alter("ADD note INT", {"id": INT, "note": INT}, note=None)
+    orders.insert(id=2, note=3)
+    source.commit()
+    taken = take_snapshot(orders)
+    before: dict[str, Any] = {
+        "applied_before": {"sequence": 0, "statements": 0},
+        "status": "merged",
+    }
+    report: dict[str, Any] = {
+        "source": "shop",
+        "through": 2,
+        "tables": [
+            before | {"table": "shop.orders"},
+            before | {"table": "shop.old", "snapshot": taken.id},
+        ],
+    }
+
+    found = find_columns(source.store, report)
+
+    assert [own.name for own in found["shop.orders"]] == ["id", "note"]
+    assert [own.name for own in found["shop.old"]] == [own.name for own in taken.schema.fields]
+    (tmp_path / "shop/manifests/0000000000000002.json").write_text("{}")
+    assert find_columns(source.store, report) == {}
