@@ -18,41 +18,46 @@ __all__ = ["database", "lake", "system"]
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]
 
+# Neither imports the DAG of the demo, which Airflow would take for one of each file.
+_SHOP = """
+import json
+import os
+
+from airflow_provider_binlog import BinlogSource
+
+SHOP = BinlogSource("shop", start=os.environ["BINLOG_SHOP_START"])
+"""
 _WATCHED = """
 from airflow.sdk import Asset, AssetWatcher
 
 from airflow_provider_binlog import BinlogWatcherTrigger, binlog_to_lake_dag
-from dags import binlog_shop as shop
 
-trigger = BinlogWatcherTrigger(binlog_conn_id=shop.SHOP.conn_id, poll_interval=2)
+trigger = BinlogWatcherTrigger(binlog_conn_id=SHOP.conn_id, poll_interval=2)
 log = Asset("shop_log", watchers=[AssetWatcher(name="shop", trigger=trigger)])
 binlog_to_lake_dag(
     "binlog_shop",
-    shop.SHOP,
+    SHOP,
     schedule=[log],
-    tables=shop.TABLES,
-    staging_path=shop.STAGING_PATH,
-    format=shop.FORMAT,
-    lake=shop.LAKE,
-    merge=shop.SPARK,
+    tables=os.environ["BINLOG_SHOP_TABLES"].split(","),
+    staging_path=os.environ["BINLOG_SHOP_STAGING"],
+    format=os.environ["BINLOG_SHOP_FORMAT"],
+    lake=os.environ["BINLOG_SHOP_LAKE"],
+    merge=json.loads(os.environ["BINLOG_SHOP_SPARK"]),
 )
 """
 _WAITING = """
 from airflow.sdk import DAG
 
 from airflow_provider_binlog import BinlogPositionSensor
-from dags import binlog_shop as shop
 
 with DAG("binlog_waiting", schedule=None):
-    BinlogPositionSensor(
-        task_id="logged", source=shop.SHOP, start_from_trigger=True, poke_interval=2
-    )
+    BinlogPositionSensor(task_id="logged", source=SHOP, start_from_trigger=True, poke_interval=2)
 """
 
 
 @pytest.mark.parametrize(
     "system",
-    [{"binlog_shop.py": _WATCHED, "binlog_waiting.py": _WAITING}],
+    [{"binlog_shop.py": _SHOP + _WATCHED, "binlog_waiting.py": _SHOP + _WAITING}],
     indirect=True,
     ids=["watched"],
 )
