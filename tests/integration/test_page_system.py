@@ -151,7 +151,8 @@ def test_the_page_shows_a_broken_table_and_its_button_mends_it(
         "ALTER TABLE visits TRUNCATE PARTITION p1", "INSERT INTO orders VALUES (3, 'three')"
     )
     # The task `tables_live` says so.
-    system.trigger("failed")
+    broken = system.begin(DAG_ID)
+    system.await_end(broken, "failed")
 
     # The page refreshes itself.
     row = frame.get_by_role("row").filter(has=frame.get_by_text("stale", exact=True))
@@ -185,6 +186,12 @@ def test_the_page_shows_a_broken_table_and_its_button_mends_it(
     assert links["Binlog page"] == f"{system.server.url}{_PAGE}"
     page.goto(links["Manifest"])
     frame.get_by_role("heading", name=re.compile("Manifest")).wait_for()
+
+    # The one that failed links to what the docs say of its error.
+    path = f"/api/v2/dags/{DAG_ID}/dagRuns/{broken}/taskInstances/tables_live/links"
+    links = system.server.request("GET", path, user="admin").json["extra_links"]
+    page.goto(links["What to do"])
+    frame.get_by_role("heading", name="MergeError").wait_for()
 
 
 @pytest.mark.parametrize("system", [_APPROVED], indirect=True, ids=["approved"])
