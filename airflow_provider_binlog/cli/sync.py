@@ -365,6 +365,5 @@ def move_checkpoint(lake: Lake) -> None:
     saved = load(checkpoints, checkpoint_key(_NAME))
     if latest is None or saved is None or latest.sequence <= saved.sequence:
         return
-    now = utc_now()
-    new = Checkpoint.covering(latest, saved_at=now, saved_by=_NAME)
+    new = Checkpoint.covering(latest, saved_at=utc_now(), saved_by=_NAME)
     advance(checkpoints, checkpoint_key(_NAME), expected=saved, new=new)

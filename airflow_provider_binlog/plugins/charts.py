@@ -74,7 +74,7 @@ def _describe_wait(summary: RangeSummary, staged: float | None, merged: float | 
 def _merged_after(summary: RangeSummary, published: Sequence[Published]) -> float | None:
     """Return seconds from the first commit of a range until a merge has published it."""
     sequence = summary.sequence
-    times = [each.time for each in published if each.after < sequence <= each.through]
+    times = [merge.time for merge in published if merge.after < sequence <= merge.through]
     if not times or summary.first_commit is None:
         return None
     return (min(times) - summary.first_commit).total_seconds()

@@ -1,4 +1,4 @@
-"""What the docs say of an error, as HTML: the package brings the page of troubleshooting."""
+"""The sections of the docs on errors, as HTML: the package brings the page of troubleshooting."""
 
 from __future__ import annotations
 

@@ -61,9 +61,6 @@ def _describe_log(connection: Connection) -> Finding:
     return Finding(LOG, f"{first} to {end}: {len(logs)} files, {size:,} bytes")
 
 
-_HEAD_ROOM_MIN = timedelta(days=1)
-
-
 def list_checkpoint_findings(
     settings: ConnectionSettings, saved: Checkpoint | None
 ) -> list[Finding]:
@@ -85,28 +82,25 @@ def list_checkpoint_findings(
         if isinstance(error, ForeignPositionError):
             why += '; failover="follow" of the source continues on a promoted replica'
         return [Finding("checkpoint", str(saved.position), Level.ERROR, why)]
-    found = f"{saved.position}: {lag.bytes:,} bytes of log wait, for {lag.seconds:.0f} s"
-    kept, name = lag.head_room, "head-room"
-    if kept is None or kept >= _HEAD_ROOM_MIN:
-        return [
-            Finding("checkpoint", found),
-            Finding(name, "for ever" if kept is None else _show(kept)),
-        ]
-    return [
-        Finding("checkpoint", found),
-        Finding(
-            name,
-            _show(kept),
-            Level.WARNING,
-            "the server keeps the log at the checkpoint for less than a day: after that, all "
-            "tables have to be reloaded",
-            "run the tasks that stage it, or raise binlog_expire_logs_seconds",
-        ),
-    ]
+    waits = f"{saved.position}: {lag.bytes:,} bytes of log wait, for {lag.seconds:.0f} s"
+    return [Finding("checkpoint", waits), _check_head_room(lag.head_room)]
 
 
-def _show(kept: timedelta) -> str:
-    return str(timedelta(seconds=max(0, round(kept.total_seconds()))))
+def _check_head_room(kept: timedelta | None) -> Finding:
+    name = "head-room"
+    if kept is None:
+        return Finding(name, "for ever")
+    shown = str(timedelta(seconds=max(0, round(kept.total_seconds()))))
+    if kept >= setup.KEPT_MIN:
+        return Finding(name, shown)
+    return Finding(
+        name,
+        shown,
+        Level.WARNING,
+        "the server keeps the log at the checkpoint for less than a day: after that, all tables "
+        "have to be reloaded",
+        "run the tasks that stage it, or raise binlog_expire_logs_seconds",
+    )
 
 
 def is_ready(findings: Iterable[Finding]) -> bool:

@@ -66,19 +66,19 @@ def read_published(
     with ThreadPoolExecutor(_READERS) as pool:
         for lake in lakes:
             folder = f"{PROGRESS}/{lake}"
-            ids = [each for each in record_ids(files, folder) if published_at(each) >= since]
+            ids = [id_ for id_ in record_ids(files, folder) if published_at(id_) >= since]
             read = partial(_read, files, folder, memory, key)
             newest = read(ids[-1]) if ids else None
             if newest is None:
                 continue
             some = min(count // len(lakes), _TABLES_READ // max(1, newest.tables))
             chosen = ids[-max(2, some) :]
-            known = [each.published for each in pool.map(read, chosen) if each is not None]
+            merges = [record.published for record in pool.map(read, chosen) if record is not None]
             if len(chosen) < len(ids):
                 # The oldest one says where the others begin.
-                after = known[0].through
-                known = [each._replace(after=after) for each in known[1:]]
-            found += known
+                after = merges[0].through
+                merges = [merge._replace(after=after) for merge in merges[1:]]
+            found += merges
     return tuple(found)
 
 

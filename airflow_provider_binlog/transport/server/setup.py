@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
+from typing import NamedTuple
 
 from airflow_provider_binlog.errors import AccessDeniedError, ServerSetupError
 from airflow_provider_binlog.names import quote_identifier
@@ -105,7 +106,8 @@ def list_findings(connection: Connection) -> list[Finding]:
 
 
 _TESTED = {Flavor.MYSQL: (8, 0), Flavor.MARIADB: (10, 6)}
-_KEPT_MIN = timedelta(days=1)
+KEPT_MIN = timedelta(days=1)
+"""Log that is kept for less time is warned of."""
 _KEPT_SECONDS = 7 * 86_400
 
 
@@ -198,7 +200,10 @@ def find_unreadable(connection: Connection) -> Finding | None:
     Capture is not refused then, but each table is quarantined once it changes.
     """
     of, values = queries.server_version(connection), queries.global_variables(connection)
-    if not needs_select(of, values) or list_tables(connection) or _can_select(connection):
+    if not needs_select(of, values) or list_tables(connection):
+        return None
+    if any(grant.has("SELECT") for grant in _list_grants(connection)):
+        # There is none yet.
         return None
     return Finding(
         f"{_PRIVILEGE}SELECT",
@@ -248,7 +253,7 @@ class _Settings:
 
     def check_retention(self) -> Finding:
         name, kept = "binlog_expire_logs_seconds", queries.find_expiry(self._values)
-        if kept is None or kept >= _KEPT_MIN:
+        if kept is None or kept >= KEPT_MIN:
             return Finding(name, "for ever" if kept is None else str(kept))
         return Finding(
             name,
@@ -354,46 +359,60 @@ def read_grants(connection: Connection, privilege: str) -> Callable[[str], bool]
     everywhere = False
     exactly: dict[str, bool] = {}
     by_pattern: list[re.Pattern[str]] = []
-    for line in _list_grants(connection):
-        grant = _GRANT.match(line)
-        if grant is None or not grant["on"].endswith(".*"):
-            continue
-        has = bool({privilege, "ALL PRIVILEGES"} & set(grant["privileges"].split(", ")))
-        glob = grant["on"].removesuffix(".*")
-        if glob == "*":
-            everywhere = everywhere or has
-            continue
-        name = glob[1:-1].replace(glob[0] * 2, glob[0]) if glob[0] in _QUOTES else glob
-        literal = _ESCAPED.sub(r"\1", name)
-        exactly[literal] = exactly.get(literal, False) or has
-        if has:
-            by_pattern.append(re.compile(_LIKE.sub(_translate, name), re.DOTALL))
+    for grant in _list_grants(connection):
+        if grant.on == "*.*":
+            everywhere = everywhere or grant.has(privilege)
+        elif grant.on.endswith(".*"):
+            name = _unquote(grant.on.removesuffix(".*"))
+            literal = _ESCAPED.sub(r"\1", name)
+            exactly[literal] = exactly.get(literal, False) or grant.has(privilege)
+            if grant.has(privilege):
+                by_pattern.append(re.compile(_LIKE.sub(_translate, name), re.DOTALL))
     return lambda database: (
         everywhere
         or exactly.get(database, any(pattern.fullmatch(database) for pattern in by_pattern))
     )
 
 
-def _list_grants(connection: Connection) -> list[str]:
-    """Return what SHOW GRANTS prints, those of the session's roles among it."""
-    using = ""
-    if queries.server_version(connection).flavor is Flavor.MYSQL:
-        roles = str(query(connection, "SELECT CURRENT_ROLE() AS roles")[0]["roles"])
-        using = "" if roles == "NONE" else f" FOR CURRENT_USER() USING {roles}"
-    return [str(next(iter(row.values()))) for row in query(connection, f"SHOW GRANTS{using}")]
+class _Grant(NamedTuple):
+    """A line of SHOW GRANTS: privileges, some of them on columns alone, and what they are on."""
 
+    privileges: tuple[str, ...]
+    on: str
 
-def _can_select(connection: Connection) -> bool:
-    """Whether the session may read any table."""
-    grants = (_GRANT.match(line) for line in _list_grants(connection))
-    privileges = [words for grant in grants if grant for words in grant["privileges"].split(", ")]
-    return any(words.split(" ")[0] in {"ALL", "SELECT"} for words in privileges)
+    def has(self, privilege: str) -> bool:
+        """Whether it grants a privilege, if on some columns alone."""
+        return any(
+            name in {"ALL PRIVILEGES", privilege} or name.startswith(f"{privilege} (")
+            for name in self.privileges
+        )
 
 
 _GRANT = re.compile(r"GRANT (?P<privileges>.+) ON (?P<on>\S.*) TO ")
 _QUOTES = '`"'
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _LIKE = re.compile(r"\\(.)|(.)", re.DOTALL)
+
+
+def _list_grants(connection: Connection) -> list[_Grant]:
+    """Return the grants of the session, those of its roles among them."""
+    using = ""
+    if queries.server_version(connection).flavor is Flavor.MYSQL:
+        roles = str(query(connection, "SELECT CURRENT_ROLE() AS roles")[0]["roles"])
+        using = "" if roles == "NONE" else f" FOR CURRENT_USER() USING {roles}"
+    lines = (str(next(iter(row.values()))) for row in query(connection, f"SHOW GRANTS{using}"))
+    return list(parse_grants(lines))
+
+
+def parse_grants(lines: Iterable[str]) -> Iterator[_Grant]:
+    """Yield the grants of privileges among the lines of SHOW GRANTS; roles are no privileges."""
+    for line in lines:
+        if found := _GRANT.match(line):
+            yield _Grant(tuple(found["privileges"].split(", ")), found["on"])
+
+
+def _unquote(name: str) -> str:
+    return name[1:-1].replace(name[0] * 2, name[0]) if name[0] in _QUOTES else name
 
 
 def _translate(found: re.Match[str]) -> str:
@@ -404,8 +423,9 @@ def _translate(found: re.Match[str]) -> str:
 
 def _may_dump_by_grants(connection: Connection) -> bool:
     """Read the grants: MariaDB has no harmless statement that takes REPLICATION SLAVE alone."""
-    may = re.compile(r"GRANT (?:.*, )?(?:ALL PRIVILEGES|REPLICATION SLAVE)(?:, .*?)? ON \*\.\* TO ")
-    return any(may.match(line) for line in _list_grants(connection))
+    return any(
+        grant.on == "*.*" and grant.has("REPLICATION SLAVE") for grant in _list_grants(connection)
+    )
 
 
 def _may(connection: Connection, statement: str) -> bool:

@@ -66,7 +66,7 @@ def list_table_findings(
         findings.append(_check_select(tables, level, account))
         findings += _check_kinds(tables, kinds, captured)
         findings.append(_check_keys(tables))
-        findings += _check_locks(connection, tables, of, values)
+        findings += _check_locks(connection, tables, of, values, account)
         findings += _check_types(tables, find_refusal)
         findings += _check_generated(connection, tables, of, values)
     return [*findings, *_check_foreign_keys(unlogged_foreign_keys(connect, captured))]
@@ -170,6 +170,7 @@ def _check_locks(
     tables: ServerTables,
     of: queries.ServerVersion,
     values: Mapping[str, str],
+    account: str,
 ) -> list[Finding]:
     """Return whether snapshots of tables lack LOCK TABLES.
 
@@ -186,7 +187,6 @@ def _check_locks(
     if not lacking:
         return [Finding("privilege LOCK TABLES", "granted")]
     databases = sorted({database for database, _ in lacking})
-    account = setup.quoted_account(connection)
     return [
         Finding(
             "privilege LOCK TABLES",
