@@ -18,22 +18,16 @@ from airflow.sdk.exceptions import AirflowFailException
 
 import airflow_provider_binlog as package
 from airflow_provider_binlog import BinlogExtractOperator, BinlogSource
+from tests.unit.test_docs import PAGES_WITH_CODE, blocks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-ROOT = Path(__file__).parents[2]
-PAGES = ["README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
 OF_SESSIONS = {"docs/backlog.md": 1, "docs/consistent-reads.md": 2, "docs/tutorial.md": 1}
 """How many blocks of a page read with a session of Spark: tests of the same names run those."""
 
 IN_A_DAG = {"docs/snapshots.md"}
 """Their blocks are tasks of a DAG that the reader has."""
-
-
-def blocks(page: str) -> list[str]:
-    text = (ROOT / page).read_text(encoding="utf-8")
-    return re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
 
 
 def needs_session(block: str) -> bool:
@@ -46,7 +40,7 @@ def complete(make: Callable[..., sdk.DAG]) -> Callable[..., sdk.DAG]:
 
     def call(*given: object, **named: Any) -> sdk.DAG:
         arguments: dict[str, Any] = named
-        if any(isinstance(each, EllipsisType) for each in given):
+        if any(isinstance(value, EllipsisType) for value in given):
             arguments = {
                 "schedule": None,
                 "tables": ["shop.*"],
@@ -54,7 +48,7 @@ def complete(make: Callable[..., sdk.DAG]) -> Callable[..., sdk.DAG]:
                 "format": "delta",
                 "lake": "/lake",
             } | named
-        names = [each for each in given if not isinstance(each, EllipsisType)]
+        names = [value for value in given if not isinstance(value, EllipsisType)]
         defaults = [f"docs_{next(numbers)}", BinlogSource("shop", start="now")]
         return make(*names, *defaults[len(names) :], **arguments)
 
@@ -63,7 +57,7 @@ def complete(make: Callable[..., sdk.DAG]) -> Callable[..., sdk.DAG]:
 
 @pytest.fixture
 def named(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """What the blocks of a page take for granted."""
+    """Names that the blocks of a page need, and do not import."""
     slack = ModuleType("airflow.providers.slack.notifications.slack")
     # It is not installed.
     vars(slack)["SlackNotifier"] = lambda **_: None
@@ -90,19 +84,20 @@ def named(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)])
+@pytest.mark.parametrize("page", [page for page in PAGES_WITH_CODE if blocks(page, "python")])
 def test_blocks_run(
     page: str, named: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
-    of_sessions = [block for block in blocks(page) if needs_session(block)]
+    of_page = blocks(page, "python")
+    of_sessions = [block for block in of_page if needs_session(block)]
     assert len(of_sessions) == OF_SESSIONS.get(page, 0)
     call = complete(named["binlog_to_lake_dag"])
     monkeypatch.setattr(package, "binlog_to_lake_dag", call, raising=False)
     named["binlog_to_lake_dag"] = call
 
-    for block in blocks(page):
+    for block in of_page:
         if block not in of_sessions:
             with sdk.DAG("block", schedule=None) if page in IN_A_DAG else nullcontext():
                 exec(compile(block, page, "exec"), named)  # noqa: S102  It is ours.

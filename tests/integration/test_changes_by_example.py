@@ -43,7 +43,8 @@ class Example(NamedTuple):
 
     @property
     def table(self) -> str:
-        return self.statements[0].split()[2] if self.statements[0][:3] == "CRE" else "orders"
+        """The first table that is created."""
+        return self.text.partition("CREATE TABLE ")[2].split()[0]
 
     @property
     def actions(self) -> list[str] | None:
@@ -80,16 +81,12 @@ def logged(table: TableChanges, row: Row) -> list[str]:
     return [row["_change_type"], *values]
 
 
-def read_tables(database: Database, names: Collection[TableName]) -> ServerTables:
-    with closing(database.connect()) as connection:
-        return read_server_tables(connection, names)
-
-
 def captured(database: Database, *statements: str) -> Staged:
     happened = happen(database, *statements)
 
     def read(names: Collection[TableName], *_: object) -> ServerTables:
-        return read_tables(database, names)
+        with closing(database.connect()) as connection:
+            return read_server_tables(connection, names)
 
     return stage(live(database.server), happened, read_server_tables=read)
 
@@ -106,7 +103,8 @@ def test_statements_become_what_the_page_says(
 
     staged = captured(database, *example.statements)
 
-    actions = [each.type for entry in staged.manifest.statements for each in entry.actions]
+    statements = staged.manifest.statements
+    actions = [action.type for statement in statements for action in statement.actions]
     assert example.actions in (None, actions)
     if (changes := example.rows("`_change_type`")) is not None:
         (table,) = staged.manifest.tables

@@ -63,16 +63,16 @@ with DAG("binlog_waiting", schedule=None):
 )
 def test_what_is_logged_starts_a_run_and_wakes_a_sensor(system: System, database: Database) -> None:
     # The first event of a watcher follows its start.
-    system.await_tasks("tables_live", "success", 1)
+    system.await_task("tables_live", "success", 1)
     assert system.differences() == []
 
     waiting = system.begin("binlog_waiting")
-    system.await_tasks("logged", "deferred", 1)
+    system.await_task("logged", "deferred", 1)
     database.execute(
         "BEGIN", "UPDATE orders SET note = 'paid' WHERE id = 1", "DELETE FROM visits", "COMMIT"
     )
 
     system.await_end(waiting, dag_id="binlog_waiting")
-    system.await_tasks("tables_live", "success", 2)
+    system.await_task("tables_live", "success", 2)
     assert system.differences() == []
     assert system.airflow.query("SELECT task_id FROM task_instance WHERE state = 'failed'") == []

@@ -71,17 +71,9 @@ class System:
             assert time.monotonic() < deadline, self.states(run_id)
             time.sleep(1)
 
-    def await_task(self, task_id: str, state: str) -> None:
-        """Wait until one more task of an id has a state."""
-        self.airflow.await_task(task_id, state, seconds=_RUN_SECONDS)
-
-    def await_tasks(self, task_id: str, state: str, count: int) -> None:
-        """Wait until so many tasks of an id have a state."""
-        statement = "SELECT COUNT(*) FROM task_instance WHERE task_id = ? AND state = ?"
-        deadline = time.monotonic() + _RUN_SECONDS
-        while self.airflow.query(statement, task_id, state)[0][0] < count:
-            assert time.monotonic() < deadline, f"{task_id} is not {state} in time"
-            time.sleep(1)
+    def await_task(self, task_id: str, state: str, count: int | None = None) -> None:
+        """Wait until so many tasks of an id have a state; by default one more than now."""
+        self.airflow.await_task(task_id, state, seconds=_RUN_SECONDS, count=count)
 
     def states(self, run_id: str) -> Any:
         statement = "SELECT task_id, state FROM task_instance WHERE run_id = ?"

@@ -28,17 +28,21 @@ def extracted(sequence: int) -> Extracted:
     return Extracted((made,), made.start, made.stop)
 
 
-def test_every_range_that_is_staged_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    sent: Counter[str] = Counter()
-    monkeypatch.setattr(stats, "incr", lambda name, count, tags: sent.update({name: count}))
-    monkeypatch.setattr(stats, "gauge", lambda name, value, tags: None)
-    operator = BinlogFollowOperator(
+def an_operator() -> BinlogFollowOperator:
+    return BinlogFollowOperator(
         task_id="stage",
         source=SHOP,
         staging_path="/s",
         tables=["*.*"],
         follow=timedelta(minutes=1),
     )
+
+
+def test_every_range_that_is_staged_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: Counter[str] = Counter()
+    monkeypatch.setattr(stats, "incr", lambda name, count, tags: sent.update({name: count}))
+    monkeypatch.setattr(stats, "gauge", lambda name, value, tags: None)
+    operator = an_operator()
     given: dict[str, Any] = {
         "read_settings": (SHOP, None),
         "opened": nullcontext(None),
@@ -89,13 +93,7 @@ def test_the_lag_is_sent_where_it_is_known_and_stops_nothing_where_not(
     monkeypatch.setattr(stats, "gauge", lambda name, value, tags: sent.update({name: value}))
     lost = None if known else ConnectionLostError("too many connections")
     log = Mock(read_lag=Mock(return_value=a_lag(), side_effect=lost))
-    operator = BinlogFollowOperator(
-        task_id="stage",
-        source=SHOP,
-        staging_path="/s",
-        tables=["*.*"],
-        follow=timedelta(minutes=1),
-    )
+    operator = an_operator()
 
     operator._send_lag(log, checkpoint(1), "shop")
 

@@ -12,7 +12,7 @@ USER = "TO `u`@`%`"
 
 
 def covers(monkeypatch: pytest.MonkeyPatch, *grants: str) -> Any:
-    monkeypatch.setattr(setup, "_list_grants", lambda _: list(grants))
+    monkeypatch.setattr(setup, "_list_grants", lambda _: setup.parse_grants(grants))
     connection: Any = None
     return setup.read_grants(connection, "LOCK TABLES")
 
