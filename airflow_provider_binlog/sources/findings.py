@@ -6,20 +6,14 @@ from collections.abc import Iterable, Sequence
 from contextlib import closing
 from datetime import timedelta
 
-from airflow_provider_binlog.capture.segments import check_names
 from airflow_provider_binlog.checkpoint import Checkpoint
 from airflow_provider_binlog.errors import BinlogError, ForeignPositionError
-from airflow_provider_binlog.position import Flavor
-from airflow_provider_binlog.rows.layout import compile_layout
-from airflow_provider_binlog.schema import TableName
-from airflow_provider_binlog.schema_history.completion import describe
 from airflow_provider_binlog.sources.lag import read_lag
 from airflow_provider_binlog.sources.settings import Connections, ConnectionSettings
-from airflow_provider_binlog.sql.columns import PartialSchema
+from airflow_provider_binlog.sources.table_findings import list_table_findings
 from airflow_provider_binlog.transport.server import queries, setup
 from airflow_provider_binlog.transport.server.driver import Connection
 from airflow_provider_binlog.transport.server.setup import Finding, Level
-from airflow_provider_binlog.transport.server.table_findings import list_table_findings
 
 LOG = "log"
 """Names the finding that a server which is ready has."""
@@ -38,7 +32,6 @@ def list_findings(
     """
     connections = Connections(settings)
     with closing(settings.connect()) as connection:
-        of = queries.server_version(connection)
         findings = setup.list_findings(connection)
         if not is_ready(findings):
             return findings
@@ -46,12 +39,7 @@ def list_findings(
         if not include:
             unreadable = setup.find_unreadable(connection)
             return findings if unreadable is None else [*findings, unreadable]
-
-    def find_refusal(name: TableName, schema: PartialSchema) -> str:
-        return find_type_refusal(name, schema, of.flavor, of.version)
-
-    tables = list_table_findings(connections.open, include, exclude, find_refusal=find_refusal)
-    return [*findings, *tables]
+    return [*findings, *list_table_findings(connections.open, include, exclude)]
 
 
 def _describe_log(connection: Connection) -> Finding:
@@ -106,16 +94,3 @@ def _check_head_room(kept: timedelta | None) -> Finding:
 def is_ready(findings: Iterable[Finding]) -> bool:
     """Whether an extract is not refused, and quarantines no table for what is known now."""
     return all(finding.level is not Level.ERROR for finding in findings)
-
-
-def find_type_refusal(
-    name: TableName, schema: PartialSchema, flavor: Flavor, version: tuple[int, ...]
-) -> str:
-    """Return why rows of a table cannot be read; empty if they can."""
-    try:
-        check_names(compile_layout(describe(name, schema, flavor, version)))
-    except BinlogError as error:
-        named = {name: error.context[name] for name in ("column", "type") if name in error.context}
-        where = ", ".join(f"{key} {value}" for key, value in named.items())
-        return f"{error.args[0]}{f' ({where})' if where else ''}"
-    return ""

@@ -264,30 +264,24 @@ def _locked(connection: Connection, name: TableName) -> Iterator[None]:
         yield
 
 
-@driver_errors()
 def _check_kind(connection: Connection, name: TableName) -> bool:
     """Return whether a table's engine has transactions; True where the account sees no such table.
 
     Raises:
         UnsupportedError: Capture cannot follow its changes.
     """
-    rows = query(
-        connection,
-        "SELECT IF(t.ENGINE = 'BLACKHOLE', t.ENGINE, t.TABLE_TYPE) AS kind,"
-        " e.TRANSACTIONS AS transactions FROM information_schema.TABLES t"
-        " LEFT JOIN information_schema.ENGINES e ON e.ENGINE = t.ENGINE"
-        " WHERE t.TABLE_SCHEMA = %s AND t.TABLE_NAME = %s",
-        *name,
-    )
-    for row in rows:
-        if (kind := str(row["kind"])) != "BASE TABLE":
-            raise errors.UnsupportedError(
-                "a snapshot is taken of base tables only: "
-                + _REFUSED_KINDS.get(kind, "leave this one out"),
-                table=".".join(name),
-                kind=kind,
-            )
-    return all(row["transactions"] != "NO" for row in rows)
+    found = information_schema.read_kinds(connection, [name]).get(name)
+    if found is None:
+        return True
+    kind = found.engine if found.engine == "BLACKHOLE" else found.type
+    if kind != "BASE TABLE":
+        raise errors.UnsupportedError(
+            "a snapshot is taken of base tables only: "
+            + _REFUSED_KINDS.get(kind, "leave this one out"),
+            table=".".join(name),
+            kind=kind,
+        )
+    return found.has_transactions
 
 
 @driver_errors()

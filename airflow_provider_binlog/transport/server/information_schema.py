@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from pymysql.constants import ER
 
@@ -36,7 +37,11 @@ _TABLES_PER_QUERY = 200
 _TABLES = """
     SELECT TABLE_SCHEMA AS `database`, TABLE_NAME AS name, TABLE_TYPE AS kind
     FROM information_schema.TABLES"""
-_OF_NAMES = " WHERE TABLE_SCHEMA IN %s AND TABLE_NAME IN %s"
+_ENGINES = """
+    SELECT t.TABLE_SCHEMA AS `database`, t.TABLE_NAME AS name, t.TABLE_TYPE AS kind,
+        t.ENGINE AS engine, e.TRANSACTIONS AS transactions
+    FROM information_schema.TABLES t LEFT JOIN information_schema.ENGINES e ON e.ENGINE = t.ENGINE
+    WHERE t.TABLE_SCHEMA IN %s AND t.TABLE_NAME IN %s"""
 _COLUMNS = """
     SELECT TABLE_SCHEMA AS `database`, TABLE_NAME AS `table`, COLUMN_NAME AS name,
         DATA_TYPE AS data_type, COLUMN_TYPE AS column_type, IS_NULLABLE AS nullable,
@@ -48,7 +53,7 @@ _COLUMNS = """
     ORDER BY ORDINAL_POSITION"""
 _COMMENTS = """
     SELECT TABLE_SCHEMA AS `database`, TABLE_NAME AS `table`, TABLE_COMMENT AS comment
-    FROM information_schema.TABLES"""
+    FROM information_schema.TABLES WHERE TABLE_SCHEMA IN %s AND TABLE_NAME IN %s"""
 # As SHOW INDEX names its columns; but the indexes of a table come in no order.
 _UNIQUE_INDEXES = """
     SELECT TABLE_SCHEMA AS `database`, TABLE_NAME AS `table`, INDEX_NAME AS Key_name,
@@ -106,13 +111,8 @@ def read_server_tables(
     with driver.ended_by(connection, "ROLLBACK"):
         held: set[TableName] = set()
         refused: dict[TableName, str] = {}
-        kinds = {
-            (row["database"], row["name"]): row["kind"]
-            for _, chosen in _batches(names)
-            for row in query(connection, _TABLES + _OF_NAMES, *chosen)
-            if row["kind"] in _KINDS
-        }
-        for name in sorted(kinds.keys() & {*names}):
+        kinds = read_kinds(connection, names)
+        for name in sorted(name for name, kind in kinds.items() if kind.type in _KINDS):
             try:
                 if hold_table(connection, name, excluded(name)):
                     held.add(name)
@@ -126,7 +126,7 @@ def read_server_tables(
                 )
         position = log_end(connection)
         tables = _read_tables(connection, held, server_version(connection))
-        versioned = frozenset(name for name in tables if kinds[name] == _VERSIONED)
+        versioned = frozenset(name for name in tables if kinds[name].type == _VERSIONED)
         return ServerTables(position, tables, versioned, refused)
 
 
@@ -146,6 +146,31 @@ def list_tables(connection: Connection) -> dict[TableName, str]:
         (str(row["database"]), str(row["name"])): str(row["kind"])
         for row in query(connection, _TABLES)
         if row["kind"] in _KINDS and str(row["database"]).lower() not in _SYSTEM
+    }
+
+
+class TableKind(NamedTuple):
+    """Type of a table, and its engine.
+
+    Attributes:
+        type: Its TABLE_TYPE.
+        engine: Empty for a view.
+        has_transactions: False only where the server says so.
+    """
+
+    type: str
+    engine: str
+    has_transactions: bool
+
+
+@driver_errors()
+def read_kinds(connection: Connection, names: Collection[TableName]) -> dict[TableName, TableKind]:
+    """Return the kinds of those of the tables, or views, that the account sees."""
+    return {
+        name: TableKind(str(row["kind"]), str(row["engine"] or ""), row["transactions"] != "NO")
+        for some, chosen in _batches(names)
+        for row in query(connection, _ENGINES, *chosen)
+        if (name := (str(row["database"]), str(row["name"]))) in some
     }
 
 
@@ -254,7 +279,7 @@ def _read_tables(
             indexes[row["database"], row["table"]][row["Key_name"]].append(row)
         comments = {
             (row["database"], row["table"]): table_comment(row["comment"]) or None
-            for row in query(connection, _COMMENTS + _OF_NAMES, *chosen)
+            for row in query(connection, _COMMENTS, *chosen)
         }
         # Others may have a name that differs in case alone, or of a table in another database.
         for name in (name for name in some if name in columns):
@@ -301,13 +326,8 @@ def _hides_hashes(connection: Connection, name: TableName, of: ServerVersion) ->
 
     A MEMORY table has ordinary ones. Source: mariadb, sql/sql_table.cc, mysql_prepare_create_table.
     """
-    engines = query(
-        connection,
-        "SELECT ENGINE AS engine FROM information_schema.TABLES"
-        " WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s",
-        *name,
-    )
-    return of.flavor is Flavor.MARIADB and all(row["engine"] != "MEMORY" for row in engines)
+    kinds = read_kinds(connection, [name]).values()
+    return of.flavor is Flavor.MARIADB and all(kind.engine != "MEMORY" for kind in kinds)
 
 
 def _first_unique(

@@ -74,8 +74,8 @@ _ANSWERS: dict[str, Answer] = {
     "BINARY LOG STATUS": (["File", "Position"], [["binlog.000001", "4"]]),
     "LIMIT 0": (["1"], []),
     ".TABLES": (
-        ["database", "name", "table", "kind", "comment"],
-        [[*[name] * 3, "BASE TABLE", _COMMENT] for name in NAMES],
+        ["database", "name", "table", "kind", "engine", "transactions", "comment"],
+        [[*[name] * 3, "BASE TABLE", "InnoDB", "YES", _COMMENT] for name in NAMES],
     ),
     ".COLUMNS": (_COLUMNS, [[*[name] * 3, *_COLUMN, *[_COMMENT] * 3] for name in NAMES]),
     ".STATISTICS": (_INDEX, [[*[name] * 2, "PRIMARY", name, None, "BTREE"] for name in NAMES]),

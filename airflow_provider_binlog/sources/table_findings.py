@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 
-from airflow_provider_binlog.errors import ServerSetupError
+from airflow_provider_binlog.capture.segments import check_names
+from airflow_provider_binlog.errors import BinlogError, ServerSetupError
 from airflow_provider_binlog.names import (
     find_unmatched,
     is_captured,
@@ -13,7 +14,9 @@ from airflow_provider_binlog.names import (
     quote_identifier,
 )
 from airflow_provider_binlog.position import Flavor
+from airflow_provider_binlog.rows.layout import compile_layout
 from airflow_provider_binlog.schema import TableName
+from airflow_provider_binlog.schema_history.completion import describe
 from airflow_provider_binlog.sql.columns import PartialSchema
 from airflow_provider_binlog.transport.server import queries, setup
 from airflow_provider_binlog.transport.server.driver import (
@@ -27,22 +30,16 @@ from airflow_provider_binlog.transport.server.information_schema import (
     find_keyless,
     list_tables,
     quote_table,
+    read_kinds,
     read_server_tables,
 )
 from airflow_provider_binlog.transport.server.setup import Finding, Level
 from airflow_provider_binlog.transport.server.tables import ForeignKeys, unlogged_foreign_keys
 
-FindRefusal = Callable[[TableName, PartialSchema], str]
-"""Returns why rows of a table cannot be read; empty if they can."""
-
 
 @driver_errors()
 def list_table_findings(
-    connect: Connect,
-    include: Sequence[str],
-    exclude: Sequence[str] = (),
-    *,
-    find_refusal: FindRefusal = lambda *_: "",
+    connect: Connect, include: Sequence[str], exclude: Sequence[str]
 ) -> list[Finding]:
     """Return what the tables are like that globs match.
 
@@ -67,7 +64,7 @@ def list_table_findings(
         findings += _check_kinds(tables, kinds, captured)
         findings.append(_check_keys(tables))
         findings += _check_locks(connection, tables, of, values, account)
-        findings += _check_types(tables, find_refusal)
+        findings += _check_types(tables, of)
         findings += _check_generated(connection, tables, of, values)
     return [*findings, *_check_foreign_keys(unlogged_foreign_keys(connect, captured))]
 
@@ -176,7 +173,8 @@ def _check_locks(
 
     Those of MariaDB need it, too, once it has committed an XA transaction in two phases.
     """
-    locked = set(_list_without_transactions(connection)) & tables.tables.keys()
+    kinds = read_kinds(connection, tables.tables)
+    locked = {name for name, kind in kinds.items() if not kind.has_transactions}
     if of.flavor is Flavor.MYSQL:
         has_gtids = values.get("gtid_mode", "OFF").upper() == "ON"
         locked |= {*find_keyless(tables.tables)} if has_gtids else tables.tables.keys()
@@ -202,16 +200,6 @@ def _check_locks(
     ]
 
 
-def _list_without_transactions(connection: Connection) -> list[TableName]:
-    rows = query(
-        connection,
-        "SELECT t.TABLE_SCHEMA AS `database`, t.TABLE_NAME AS name"
-        " FROM information_schema.TABLES t"
-        " JOIN information_schema.ENGINES e ON e.ENGINE = t.ENGINE WHERE e.TRANSACTIONS <> 'YES'",
-    )
-    return [(str(row["database"]), str(row["name"])) for row in rows]
-
-
 def _check_foreign_keys(keys: ForeignKeys) -> Iterator[Finding]:
     for key in keys.unlogged:
         yield Finding(
@@ -226,10 +214,10 @@ def _check_foreign_keys(keys: ForeignKeys) -> Iterator[Finding]:
         yield Finding("foreign key", "not known, or not all", Level.WARNING, keys.unknown)
 
 
-def _check_types(tables: ServerTables, find_refusal: FindRefusal) -> list[Finding]:
+def _check_types(tables: ServerTables, of: queries.ServerVersion) -> list[Finding]:
     by_reason: dict[str, list[TableName]] = {}
     for name, schema in sorted(tables.tables.items()):
-        if reason := find_refusal(name, schema):
+        if reason := _find_refusal(name, schema, of):
             by_reason.setdefault(reason, []).append(name)
     return [
         Finding(
@@ -242,6 +230,17 @@ def _check_types(tables: ServerTables, find_refusal: FindRefusal) -> list[Findin
         )
         for reason, names in by_reason.items()
     ]
+
+
+def _find_refusal(name: TableName, schema: PartialSchema, of: queries.ServerVersion) -> str:
+    """Return why rows of a table cannot be read; empty if they can."""
+    try:
+        check_names(compile_layout(describe(name, schema, of.flavor, of.version)))
+    except BinlogError as error:
+        named = {name: error.context[name] for name in ("column", "type") if name in error.context}
+        where = ", ".join(f"{key} {value}" for key, value in named.items())
+        return f"{error.args[0]}{f' ({where})' if where else ''}"
+    return ""
 
 
 _LACKS_GENERATED = (11, 8, 9)
