@@ -17,12 +17,7 @@ from itertools import chain
 from typing import TypeVar
 
 from airflow_provider_binlog.changes import DEFAULT_POLICIES, InvalidText, Policies, ZeroDates
-from airflow_provider_binlog.errors import (
-    ConfigurationError,
-    ManifestError,
-    ObjectMissingError,
-    error_context,
-)
+from airflow_provider_binlog.errors import ConfigurationError, ManifestError, error_context
 from airflow_provider_binlog.limits import Limits
 from airflow_provider_binlog.manifest import Manifest, Part
 from airflow_provider_binlog.position import Position, SourceIdentity
@@ -40,7 +35,7 @@ from airflow_provider_binlog.snapshot_manifest import (
 )
 from airflow_provider_binlog.staging.manifest_log import SchemaFiles
 from airflow_provider_binlog.staging.object_store import ObjectStore
-from airflow_provider_binlog.staging.paths import Snapshots, StoredFiles, ids_by_digest, part_key
+from airflow_provider_binlog.staging.paths import Snapshots, StoredFiles, ids_by_digest
 from airflow_provider_binlog.stored_json import LEFT_OUT, StoredFormat, stored_as, utc_now
 from airflow_provider_binlog.table_options import ColumnOptions
 from airflow_provider_binlog.transport.server.driver import Connect
@@ -184,10 +179,11 @@ class SnapshotFiles:
     def __init__(self, store: ObjectStore, source: str) -> None:
         self.store = store
         self._source = source
+        self._files = StoredFiles(store, source)
 
     @cached_property
     def _snapshots(self) -> Snapshots:
-        return Snapshots(StoredFiles(self.store, self._source), removed=True)
+        return Snapshots(self._files, removed=True)
 
     @cached_property
     def _plans(self) -> Mapping[str, Sequence[str]]:
@@ -196,7 +192,7 @@ class SnapshotFiles:
 
     def key(self, path: str) -> str:
         """Return the key of a path below the source's folder."""
-        return part_key(self._source, path)
+        return self._files.locate(path)
 
     def new_id(self, name: TableName, now: datetime) -> str:
         """Return the id of a new snapshot of a table, planned at a time that has a zone.
@@ -258,8 +254,7 @@ class SnapshotFiles:
             if self._is_complete(snapshot_id):
                 continue
             with suppress(ManifestError):
-                plan = self._read(SnapshotPlan, _PLAN, _plan_path(snapshot_id))
-                if plan is not None:
+                if (plan := self.maybe_plan(snapshot_id)) is not None:
                     yield plan
 
     def delete_unfinished(self, name: TableName, *, before: datetime) -> list[str]:
@@ -276,11 +271,7 @@ class SnapshotFiles:
 
     def _is_complete(self, snapshot_id: str) -> bool:
         # Its manifest may be unreadable.
-        try:
-            self.store.size(self.key(snapshot_path(snapshot_id)))
-        except ObjectMissingError:
-            return False
-        return True
+        return self._files.exists(snapshot_path(snapshot_id))
 
     def _planned(self, name: TableName) -> Sequence[str]:
         return self._plans.get(table_digest(name), ())
@@ -312,10 +303,8 @@ class SnapshotFiles:
 
     def find_manifest(self, snapshot_id: str) -> SnapshotManifest | None:
         """Return the manifest of a snapshot; None if it is not complete."""
-        try:
-            return SnapshotManifest.decode(self.store.read(self.key(snapshot_path(snapshot_id))))
-        except ObjectMissingError:
-            return None
+        data = self._files.read(snapshot_path(snapshot_id))
+        return None if data is None else SnapshotManifest.decode(data)
 
     def known_fields(self, name: TableName, latest: Manifest | None) -> tuple[Field, ...]:
         """Return the columns that a table had when it was last staged; none if it never was.
@@ -332,15 +321,12 @@ class SnapshotFiles:
         return () if schema is None else schema.fields
 
     def _write(self, value: object, form: StoredFormat, path: str) -> None:
-        self.store.write(self.key(path), form.encode(value))
+        self._files.write(path, form.encode(value))
 
     def _read(self, kind: type[_Value], form: StoredFormat, path: str) -> _Value | None:
-        key = self.key(path)
-        try:
-            with error_context(key=key):
-                return form.decode(kind, self.store.read(key))
-        except ObjectMissingError:
-            return None
+        data = self._files.read(path)
+        with error_context(key=self.key(path)):
+            return None if data is None else form.decode(kind, data)
 
 
 def _plan_path(snapshot_id: str) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 
 from airflow_provider_binlog.errors import ManifestError
 from airflow_provider_binlog.names import join_table_name
@@ -13,6 +13,8 @@ from airflow_provider_binlog.snapshot.plan import SnapshotFiles
 from airflow_provider_binlog.snapshot_manifest import planned_at
 from airflow_provider_binlog.staging.paths import Snapshots
 from airflow_provider_binlog.status.ranges import Memory, read_time
+
+_COST = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,56 +67,42 @@ def read_loads(
     """
     complete = snapshots.all_ids()
     planned = sorted(set(files.planned_ids()) - set(complete))
-    loads = [
-        *_read_planned(files, planned[-count:], memory, key),
-        *_read_complete(snapshots, complete[-count:], memory, key),
-    ]
+    loads = []
+    for id_ in planned[-count:]:
+        begun = memory.read((key, "plan", id_), partial(_begun, files, id_), _COST)
+        if begun is not None:
+            read = min(begun.chunks, files.count_records(id_))
+            loads.append(replace(begun, chunks_read=read))
+    for id_ in complete[-count:]:
+        ended = memory.read((key, id_), partial(_ended, snapshots, id_), _COST)
+        if ended is not None:
+            loads.append(ended)
     return tuple(sorted(loads, key=lambda load: load.id, reverse=True))
 
 
-def _read_complete(
-    snapshots: Snapshots, ids: list[str], memory: Memory, key: object
-) -> Iterator[Load]:
-    for id_ in ids:
-        load = memory.find((key, id_))
-        if not isinstance(load, Load):
-            try:
-                manifest = snapshots.read(id_)
-            except ManifestError:
-                continue
-            load = Load(
-                id=id_,
-                name=manifest.name,
-                planned_at=planned_at(id_),
-                completed_at=read_time(manifest.created_at),
-                rows=manifest.rows,
-                chunks=len(manifest.chunks),
-                chunks_read=len(manifest.chunks),
-                created_by=manifest.created_by,
-            )
-            memory.keep((key, id_), load, 1000)
-        yield load
+def _begun(files: SnapshotFiles, id_: str) -> Load:
+    plan = files.maybe_plan(id_)
+    if plan is None:
+        raise ManifestError("a snapshot has no plan", snapshot=id_)
+    return Load(
+        id=id_,
+        name=plan.name,
+        planned_at=planned_at(id_),
+        chunks=plan.chunk_count,
+        chunks_read=0,
+        created_by=plan.created_by,
+    )
 
 
-def _read_planned(
-    files: SnapshotFiles, ids: list[str], memory: Memory, key: object
-) -> Iterator[Load]:
-    for id_ in ids:
-        load = memory.find((key, "plan", id_))
-        if not isinstance(load, Load):
-            try:
-                plan = files.maybe_plan(id_)
-            except ManifestError:
-                continue
-            if plan is None:
-                continue
-            load = Load(
-                id=id_,
-                name=plan.name,
-                planned_at=planned_at(id_),
-                chunks=plan.chunk_count,
-                chunks_read=0,
-                created_by=plan.created_by,
-            )
-            memory.keep((key, "plan", id_), load, 1000)
-        yield replace(load, chunks_read=min(load.chunks, files.count_records(id_)))
+def _ended(snapshots: Snapshots, id_: str) -> Load:
+    manifest = snapshots.read(id_)
+    return Load(
+        id=id_,
+        name=manifest.name,
+        planned_at=planned_at(id_),
+        completed_at=read_time(manifest.created_at),
+        rows=manifest.rows,
+        chunks=len(manifest.chunks),
+        chunks_read=len(manifest.chunks),
+        created_by=manifest.created_by,
+    )

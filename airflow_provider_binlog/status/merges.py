@@ -11,7 +11,7 @@ from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
 
-from airflow_provider_binlog.errors import MALFORMED, ManifestError
+from airflow_provider_binlog.errors import MALFORMED
 from airflow_provider_binlog.spark.merge.progress import (
     PROGRESS,
     published_at,
@@ -67,7 +67,7 @@ def read_published(
         for lake in lakes:
             folder = f"{PROGRESS}/{lake}"
             ids = [id_ for id_ in record_ids(files, folder) if published_at(id_) >= since]
-            read = partial(_read, files, folder, memory, key)
+            read = partial(_read_kept, files, folder, memory, key)
             newest = read(ids[-1]) if ids else None
             if newest is None:
                 continue
@@ -87,20 +87,16 @@ class _Record(NamedTuple):
     tables: int
 
 
-def _read(
+def _read_kept(
     files: StoredFiles, folder: str, memory: Memory, key: Hashable, record_id: str
 ) -> _Record | None:
-    known = memory.find((key, folder, record_id))
-    if isinstance(known, _Record):
-        return known
-    try:
-        progress = read_record(files, folder, record_id)
-    except ManifestError:
-        return None
+    return memory.read((key, folder, record_id), partial(_read, files, folder, record_id), 300)
+
+
+def _read(files: StoredFiles, folder: str, record_id: str) -> _Record:
+    progress = read_record(files, folder, record_id)
     published = Published(published_at(record_id), progress.through)
-    record = _Record(published, len(progress.tables))
-    memory.keep((key, folder, record_id), record, 300)
-    return record
+    return _Record(published, len(progress.tables))
 
 
 class MergedTable(NamedTuple):

@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from threading import Lock
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar, cast
 
-from airflow_provider_binlog.errors import StagingError, StoreUnavailableError
+from airflow_provider_binlog.errors import ManifestError, StagingError, StoreUnavailableError
 from airflow_provider_binlog.manifest import Manifest, QuarantinedTable
 from airflow_provider_binlog.position import Position, SourceIdentity
 from airflow_provider_binlog.schema import TableName
 
 _READERS = 8
+
+_Value = TypeVar("_Value")
 
 BYTES_PER_READ = 4 << 20
 """Of manifests that are decoded for one view of a source: about a second of a busy processor."""
@@ -138,6 +141,15 @@ class Memory:
             while self._cost > self._cost_max:
                 _, (_, dropped) = self._values.popitem(last=False)
                 self._cost -= dropped
+
+    def read(self, key: Hashable, read: Callable[[], _Value], cost: int) -> _Value | None:
+        """Return the value of a key, read where there is none; None if it is unreadable."""
+        known = cast("_Value | None", self.find(key))
+        if known is None:
+            with suppress(ManifestError):
+                known = read()
+                self.keep(key, known, cost)
+        return known
 
 
 class NewestRanges(NamedTuple):
