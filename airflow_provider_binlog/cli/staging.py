@@ -23,11 +23,10 @@ from airflow_provider_binlog.errors import BinlogError, ConfigurationError, Stag
 from airflow_provider_binlog.names import is_captured, join_table_name, split_table_name
 from airflow_provider_binlog.protected_columns import NO_RULES, ColumnRules, find_secret
 from airflow_provider_binlog.schema import TableName
-from airflow_provider_binlog.snapshot.needed import choose_tables
 from airflow_provider_binlog.snapshot.plan import CHUNK_BYTES, SnapshotRequest
 from airflow_provider_binlog.snapshot.take import take_snapshot
 from airflow_provider_binlog.snapshot_manifest import SnapshotManifest
-from airflow_provider_binlog.sources.lakes import find_needed_now, load_lakes
+from airflow_provider_binlog.sources.lakes import choose_tables, find_needed, load_lakes
 from airflow_provider_binlog.sources.settings import Connections, ConnectionSettings
 from airflow_provider_binlog.sources.state import read_server_state
 from airflow_provider_binlog.spark.merge.progress import Progress
@@ -72,7 +71,7 @@ def _list_needed(
     """Yield a record for each table that needs a snapshot for any of the source's lakes."""
     lakes: list[Progress | None] = [*load_lakes(store, source)] or [None]
     for lake in lakes:
-        needed, later = find_needed_now(store, source, chosen, lake)
+        needed, later = find_needed(store, source, chosen, lake, now=datetime.now(UTC))
         for name in sorted([*needed, *later]):
             held = None if lake is None or name not in lake.tables else lake.tables[name].hold
             why = "it was never loaded" if held is None else f"{held.state}: {held.reason}"

@@ -17,6 +17,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,7 @@ from airflow_provider_binlog.names import join_table_name
 from airflow_provider_binlog.schema import TableName
 from airflow_provider_binlog.sources.binlog_files import reach_plainly
 from airflow_provider_binlog.sources.findings import list_findings
-from airflow_provider_binlog.sources.lakes import find_needed_now, load_lakes
+from airflow_provider_binlog.sources.lakes import find_needed, load_lakes
 from airflow_provider_binlog.sources.next_range import find_next_range, stage
 from airflow_provider_binlog.sources.server_log import ServerLog
 from airflow_provider_binlog.sources.settings import ConnectionSettings
@@ -259,7 +260,7 @@ def _take_snapshots(
         kinds = information_schema.list_tables(connection)
     chosen = choose_readable(kinds, tables, exclude)
     progress = next(load_lakes(lake.store, _NAME), None)
-    needed, _ = find_needed_now(lake.store, _NAME, chosen, progress)
+    needed, _ = find_needed(lake.store, _NAME, chosen, progress, now=datetime.now(UTC))
     failed = {}
     for name in needed:
         try:

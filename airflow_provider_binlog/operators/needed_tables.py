@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from airflow_provider_binlog.checkpoint import Checkpoint
@@ -27,9 +27,8 @@ from airflow_provider_binlog.operators.arguments import (
     server_settings,
 )
 from airflow_provider_binlog.schema import TableName
-from airflow_provider_binlog.snapshot.needed import choose_tables, has_new_snapshot
 from airflow_provider_binlog.sources.binlog_source import BinlogSource, LakeFormat, check_choice
-from airflow_provider_binlog.sources.lakes import find_needed_now
+from airflow_provider_binlog.sources.lakes import choose_tables, find_needed
 from airflow_provider_binlog.spark.merge.progress import Progress, load_progress, progress_folder
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
 from airflow_provider_binlog.staging.paths import Snapshots, StoredFiles
@@ -115,7 +114,8 @@ class NeededTables:
             return on_server, {}
         others = [name for name in on_server if name not in wanted]
         store, progress = open_store(self.staging_path), self._load_progress()
-        needed, later = find_needed_now(store, self.source.name, others, progress)
+        now = datetime.now(UTC)
+        needed, later = find_needed(store, self.source.name, others, progress, now=now)
         return [*wanted, *needed], later
 
     def find_unmerged(self, saved: Checkpoint) -> str:
@@ -131,7 +131,7 @@ class NeededTables:
             return f"manifest {latest.sequence} was staged, and is not merged"
         progress = self._load_progress()
         processed = () if progress is None else progress.snapshots
-        if has_new_snapshot(Snapshots(self._files()), latest, processed):
+        if Snapshots(self._files()).has_new(latest, processed):
             return "a snapshot was taken, and is not loaded"
         if progress is None or not any(table.hold for table in progress.tables.values()):
             return ""

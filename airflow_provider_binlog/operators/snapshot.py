@@ -408,7 +408,7 @@ class BinlogSnapshotPlanOperator(SnapshotArguments, RendersObjects, BaseOperator
             return self._share(source, names, most, name_run(context))
 
     def _choose(self, source: BinlogSource, most: int) -> list[TableName]:
-        from airflow_provider_binlog.snapshot.needed import limit_tables
+        from airflow_provider_binlog.sources.lakes import limit_tables
 
         names = self._list_needed(source)
         chosen = limit_tables(names, most, has_next_run=self.lake is not None)

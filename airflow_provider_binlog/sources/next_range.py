@@ -24,7 +24,6 @@ from airflow_provider_binlog.errors import CheckpointMissingError, Configuration
 from airflow_provider_binlog.names import SYSTEM_DATABASES, find_unmatched
 from airflow_provider_binlog.read_progress import OnProgress, ignore_progress
 from airflow_provider_binlog.schema import TableName
-from airflow_provider_binlog.snapshot.needed import has_new_snapshot
 from airflow_provider_binlog.sources.state import Log, Start
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
 from airflow_provider_binlog.staging.object_store import ObjectStore
@@ -171,7 +170,6 @@ def stage(request: ExtractRequest, log: Log, store: ObjectStore) -> Extracted:
     if not extracted.manifests:
         # Snapshots of a server on which nothing happens wait for a manifest.
         name = request.source_name
-        snapshots = Snapshots(StoredFiles(store, name))
-        if has_new_snapshot(snapshots, ManifestLog(store, name).latest()):
+        if Snapshots(StoredFiles(store, name)).has_new(ManifestLog(store, name).latest()):
             extracted = extract(replace(request, even_empty=True), log, store)
     return extracted

@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
 from airflow_provider_binlog.errors import (
@@ -33,6 +34,7 @@ from airflow_provider_binlog.snapshot_manifest import (
     SNAPSHOTS,
     SnapshotManifest,
     digest_in,
+    planned_at,
     table_digest,
 )
 
@@ -283,6 +285,18 @@ class Snapshots:
     def since(self, name: TableName, loaded: str) -> list[str]:
         """Return the ids of a table's snapshots that are newer than one, in order."""
         return [snapshot_id for snapshot_id in self.ids_of(name) if snapshot_id > loaded]
+
+    def has_new(self, latest: Manifest | None, processed: Collection[str] = ()) -> bool:
+        """Whether a snapshot was begun in the second of the newest manifest, or later.
+
+        A merge loads it with the next manifest, also with an empty one, unless one has processed
+        it.
+        """
+        newest = max((id_ for id_ in self.ids() if id_ not in processed), default=None)
+        if newest is None or latest is None:
+            return newest is not None
+        # Manifests note whole seconds: of the same one, the snapshot may be the newer.
+        return planned_at(newest) >= datetime.fromisoformat(latest.created_at)
 
     def read(self, snapshot_id: str) -> SnapshotManifest:
         """Return the manifest of a snapshot; raise ManifestError if it cannot be read."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airflow_provider_binlog.sources.lakes import lake_tables
 from airflow_provider_binlog.spark.merge.progress import read_start
 from airflow_provider_binlog.staging.paths import StoredFiles
 from airflow_provider_binlog.table_options import TableRules
@@ -44,7 +43,7 @@ def test_a_stale_table_waits_for_a_reload(workplace: Workplace) -> None:
         assert (held.suspect, held.changes) == ("", {})
     files = StoredFiles(workplace.store, workplace.source)
     progress = read_start(files, workplace.options(table_options=options)).before
-    assert lake_tables(progress).suspended == {table.name}
+    assert {name for name, known in progress.tables.items() if known.hold} == {table.name}
 
     take_snapshot(table)
     table.update(2, note="three")

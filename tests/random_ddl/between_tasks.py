@@ -8,7 +8,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
-from airflow_provider_binlog.snapshot import needed
+from airflow_provider_binlog.sources import lakes
 from tests.random_ddl.lakes import MemoryLake, SparkLake
 from tests.random_ddl.one_call import OneCall
 from tests.random_ddl.run import Outcome
@@ -84,7 +84,7 @@ def run_between(
 
     # Without the growing times between two snapshots of a table that stays as it is.
     try:
-        with patch.object(needed, "next_time", lambda *_: datetime.min.replace(tzinfo=UTC)):
+        with patch.object(lakes, "next_time", lambda *_: datetime.min.replace(tzinfo=UTC)):
             for _ in range(ranges):
                 # A run in which nothing is new is skipped.
                 change("changes", "")

@@ -22,11 +22,9 @@ from airflow_provider_binlog.errors import (
     TableLockedError,
     UnsupportedError,
 )
-from airflow_provider_binlog.snapshot.needed import find_needed
-from airflow_provider_binlog.sources.lakes import lake_tables
+from airflow_provider_binlog.sources.lakes import find_needed
 from airflow_provider_binlog.spark.merge.progress import load_progress, progress_folder
-from airflow_provider_binlog.staging.manifest_log import SchemaFiles
-from airflow_provider_binlog.staging.paths import Snapshots, StoredFiles
+from airflow_provider_binlog.staging.paths import StoredFiles
 from tests.fixtures.mysql import flush_log
 from tests.random_ddl.comparison import find_differences
 from tests.random_ddl.run import Outcome, WrongError, noted
@@ -78,11 +76,10 @@ class Loader:
         options = workplace.options(table_options=self._pipeline.table_options)
         folder = progress_folder(options.format, options.lake, options.table_options)
         needed, _ = find_needed(
+            workplace.store,
+            workplace.source,
             [(database.name, name) for name in tables],
-            lake_tables(load_progress(files, folder)),
-            Snapshots(files),
-            SchemaFiles(workplace.store, workplace.source),
-            first=1,
+            load_progress(files, folder),
             now=datetime.max.replace(tzinfo=UTC),
         )
         return {name for _, name in needed} | (self.again & set(tables))

@@ -10,15 +10,13 @@ import pytest
 
 from airflow_provider_binlog.errors import ConfigurationError
 from airflow_provider_binlog.schema import TableName
-from airflow_provider_binlog.snapshot.needed import (
+from airflow_provider_binlog.snapshot_manifest import new_snapshot_id, snapshot_path
+from airflow_provider_binlog.sources.lakes import (
     choose_tables,
     find_needed,
     limit_tables,
     next_time,
 )
-from airflow_provider_binlog.snapshot.take import share_chunks
-from airflow_provider_binlog.snapshot_manifest import new_snapshot_id, snapshot_path
-from airflow_provider_binlog.sources.lakes import lake_tables
 from airflow_provider_binlog.spark.merge.progress import Progress, TableProgress
 from airflow_provider_binlog.spark.target.state import Hold, Mark
 from airflow_provider_binlog.staging.manifest_log import SchemaFiles
@@ -56,13 +54,17 @@ class _Shop:
 
     def plan(self) -> list[TableName]:
         """Return the tables to read."""
-        store = self.source.store
-        snapshots = Snapshots(StoredFiles(store, "shop"))
-        on_server = {self.orders.name}
-        lake, schemas = lake_tables(self.progress), SchemaFiles(store, "shop")
-        at = datetime.max.replace(tzinfo=UTC)
-        first = min(self.source.log.sequences(), default=1)
-        return list(find_needed(on_server, lake, snapshots, schemas, first=first, now=at)[0])
+        return self.find(datetime.max.replace(tzinfo=UTC))[0]
+
+    def find(self, now: datetime) -> tuple[list[TableName], dict[TableName, datetime]]:
+        """Return the tables to read, and those to read later."""
+        store, on_server = self.source.store, {self.orders.name}
+        return find_needed(store, "shop", on_server, self.progress, now=now)
+
+    def next_time(self, loaded: str = "") -> datetime:
+        """Return when the table is read again, once it was loaded from a snapshot."""
+        snapshots = Snapshots(StoredFiles(self.source.store, "shop"))
+        return next_time(self.orders.name, loaded, snapshots)
 
 
 _STALE = Hold("stale", "rows were removed")
@@ -146,12 +148,12 @@ def test_a_table_that_no_snapshot_helps_is_read_again_ever_later(shop: _Shop) ->
         maker.id = new_snapshot_id(start + timedelta(minutes=minutes), shop.orders.name)
         return maker.read().commit().id
 
-    def minutes() -> float:
-        snapshots = Snapshots(StoredFiles(shop.source.store, "shop"))
-        at = next_time(shop.orders.name, lake_tables(shop.progress), snapshots)
-        return (at - start) / timedelta(minutes=1)
+    loaded = take(0)
 
-    shop.merge(_STALE, loaded=take(0))
+    def minutes() -> float:
+        return (shop.next_time(loaded) - start) / timedelta(minutes=1)
+
+    shop.merge(_STALE, loaded=loaded)
     assert minutes() < 0
     for at, again in ((60, 60), (65, 70), (75, 90)):
         take(at)
@@ -169,15 +171,11 @@ def test_a_table_whose_snapshots_do_not_help_is_read_later(shop: _Shop) -> None:
     for _ in range(2):
         maker = SnapshotMaker(shop.orders).read()
         shop.merge(_STALE, snapshots=frozenset({maker.commit().id}))
-    store = shop.source.store
-    snapshots, schemas = Snapshots(StoredFiles(store, "shop")), SchemaFiles(store, "shop")
-    lake, name = lake_tables(shop.progress), shop.orders.name
-    again = next_time(name, lake, snapshots)
+    again = shop.next_time()
 
-    before = again - timedelta(microseconds=1)
-    needed = find_needed({name}, lake, snapshots, schemas, first=1, now=before)
+    needed = shop.find(again - timedelta(microseconds=1))
 
-    assert needed == ([], {name: again})
+    assert needed == ([], {shop.orders.name: again})
 
 
 def test_only_base_tables_are_read() -> None:
@@ -200,27 +198,3 @@ def test_more_tables_than_tasks_wait_for_the_next_run_or_are_refused() -> None:
     assert limit_tables(names, 1, has_next_run=True) == [("shop", "a")]
     with pytest.raises(ConfigurationError, match="more tables than tasks"):
         limit_tables(names, 1, has_next_run=False)
-
-
-@pytest.mark.parametrize(
-    ("counts", "tasks", "shares"),
-    [
-        ([20], 10, [(0, 0, 8), (0, 8, 16), (0, 16, 20)]),
-        ([20, 1], 3, [(0, 0, 10), (0, 10, 20), (1, 0, 1)]),
-        ([20, 1], 2, [(0, 0, 20), (1, 0, 1)]),
-        ([], 2, []),
-    ],
-)
-def test_every_chunk_is_in_one_share(
-    counts: list[int], tasks: int, shares: list[tuple[int, int, int]]
-) -> None:
-    assert share_chunks(counts, tasks) == shares
-
-
-def test_many_chunks_are_shared_by_few_tasks() -> None:
-    counts = [100_000, 1, 5_000]
-
-    shares = share_chunks(counts, 1024)
-
-    assert 512 < len(shares) <= 1024
-    assert sum(stop - first for _, first, stop in shares) == sum(counts)
