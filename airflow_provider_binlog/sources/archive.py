@@ -10,12 +10,11 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from airflow_provider_binlog import errors
 from airflow_provider_binlog.binlog.header import MAGIC
+from airflow_provider_binlog.blocks.arrays import bytes_of, gather
 from airflow_provider_binlog.blocks.block import EventBlock
 from airflow_provider_binlog.position import FIRST_OFFSET, Position
 from airflow_provider_binlog.sources.binlog_files import StoredFile
@@ -107,21 +106,11 @@ def _copy(blocks: Iterator[EventBlock], log: BinaryLog, path: Path) -> None:
         for block in blocks:
             if block.file != log.file:
                 break
-            sink.write(_events_of(block))
+            # On the wire each event has a packet around it.
+            events = gather(block.data, block.start, block.start + block.size)
+            sink.write(bytes_of(events).data)
             end = block.next_offset
     if end != log.size:
         raise errors.ConnectionLostError(
             "a file of the log was not sent whole", file=log.file, wanted=log.size, sent=end
         )
-
-
-def _events_of(block: EventBlock) -> memoryview:
-    first, last = int(block.start[0]), int(block.start[-1] + block.size[-1])
-    if last - first == int(block.size.sum()):
-        return block.data.data[first:last]
-    edges = np.zeros(last - first + 1, dtype=np.int8)
-    np.add.at(edges, block.start - first, 1)
-    np.add.at(edges, block.start + block.size - first, -1)
-    inside = np.cumsum(edges[:-1], dtype=np.int8).astype(bool)
-    events: npt.NDArray[np.uint8] = block.data[first:last][inside]
-    return events.data
