@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, fields
-from typing import overload
 
 from airflow_provider_binlog.errors import ConfigurationError
 
@@ -23,10 +22,6 @@ class _Size:
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
 
-    @overload
-    def __get__(self, limits: None, owner: type) -> int: ...
-    @overload
-    def __get__(self, limits: Limits, owner: type) -> int: ...
     def __get__(self, limits: Limits | None, owner: type) -> int:
         if limits is None:
             return self._default
