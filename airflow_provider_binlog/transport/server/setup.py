@@ -112,18 +112,37 @@ _KEPT_SECONDS = 7 * 86_400
 
 
 def list_settings(of: queries.ServerVersion, values: Mapping[str, str]) -> list[Finding]:
-    """Return what the variables of a server are like for capture."""
-    settings = _Settings(of, values)
-    findings = [
+    """Return what the variables of a server are like for capture.
+
+    What a release does not have is not checked.
+    """
+
+    def check(
+        name: str,
+        is_right: Callable[[str], bool] = lambda _: True,
+        *,
+        level: Level = Level.ERROR,
+        why: str = "",
+        repair: str = "",
+        default: str | None = None,
+    ) -> list[Finding]:
+        value = values.get(name, default)
+        if value is None:
+            return []
+        if is_right(value.upper()):
+            return [Finding(name, value)]
+        return [Finding(name, value, level, why, repair)]
+
+    return [
         _check_version(of),
-        settings.check_log(),
-        settings.check(
+        _check_log(values),
+        *check(
             "server_id",
             lambda value: value != "0",
             why="server_id is 0, and the server then sends its log to nobody",
             repair=_set(of, "server_id", "1"),
         ),
-        settings.check(
+        *check(
             "lower_case_table_names",
             lambda value: value == "0",
             why="lower_case_table_names is not 0",
@@ -134,21 +153,21 @@ def list_settings(of: queries.ServerVersion, values: Mapping[str, str]) -> list[
             ),
             default="0",
         ),
-        settings.check_engine(),
-        settings.check(
+        *_check_engine(values),
+        *check(
             "binlog_format",
             lambda value: value == "ROW",
             why=f"binlog_format is {values.get('binlog_format')}, statements hold no row changes",
             repair=_set(of, "binlog_format", "ROW"),
         ),
-        settings.check(
+        *check(
             "binlog_row_image",
             lambda value: value == "FULL",
             level=Level.WARNING,
             why="a table whose rows get other keys is stale until it is reloaded",
             repair=_set(of, "binlog_row_image", "FULL"),
         ),
-        settings.check(
+        *check(
             "binlog_row_metadata",
             lambda value: value == "FULL",
             level=Level.WARNING,
@@ -159,7 +178,7 @@ def list_settings(of: queries.ServerVersion, values: Mapping[str, str]) -> list[
             repair=_set(of, "binlog_row_metadata", "FULL"),
             default="NO_LOG",
         ),
-        settings.check(
+        *check(
             "binlog_row_value_options",
             lambda value: not value or values.get("binlog_row_image", "FULL") == "FULL",
             level=Level.WARNING,
@@ -169,9 +188,9 @@ def list_settings(of: queries.ServerVersion, values: Mapping[str, str]) -> list[
             ),
             repair=_set(of, "binlog_row_value_options", "''"),
         ),
-        settings.check("binlog_transaction_compression"),
-        settings.check("log_bin_compress"),
-        settings.check(
+        *check("binlog_transaction_compression"),
+        *check("log_bin_compress"),
+        *check(
             "gtid_mode",
             lambda value: value == "ON",
             level=Level.WARNING,
@@ -181,9 +200,8 @@ def list_settings(of: queries.ServerVersion, values: Mapping[str, str]) -> list[
             ),
             repair="gtid_mode=ON, step by step",
         ),
-        settings.check_retention(),
+        _check_retention(of, values),
     ]
-    return [finding for finding in findings if finding is not None]
 
 
 def needs_select(of: queries.ServerVersion, values: Mapping[str, str]) -> bool:
@@ -214,55 +232,30 @@ def find_unreadable(connection: Connection) -> Finding | None:
     )
 
 
-class _Settings:
-    """Checks the variables of a server; what a release does not have is not checked."""
+def _check_log(values: Mapping[str, str]) -> Finding:
+    value = values.get("log_bin", "OFF")
+    if value.upper() in {"ON", "1"}:
+        return Finding("log_bin", value)
+    return Finding("log_bin", value, Level.ERROR, *_split(f"{driver.LOG_IS_OFF}."))
 
-    def __init__(self, of: queries.ServerVersion, values: Mapping[str, str]) -> None:
-        self._of = of
-        self._values = values
 
-    def check(
-        self,
-        name: str,
-        is_right: Callable[[str], bool] = lambda _: True,
-        *,
-        level: Level = Level.ERROR,
-        why: str = "",
-        repair: str = "",
-        default: str | None = None,
-    ) -> Finding | None:
-        value = self._values.get(name, default)
-        if value is None:
-            return None
-        if is_right(value.upper()):
-            return Finding(name, value)
-        return Finding(name, value, level, why, repair)
+def _check_engine(values: Mapping[str, str]) -> list[Finding]:
+    name, problem = "binlog_storage_engine", queries.find_engine_problem(values)
+    return [Finding(name, values[name], Level.ERROR, *_split(problem))] if problem else []
 
-    def check_log(self) -> Finding:
-        value = self._values.get("log_bin", "OFF")
-        if value.upper() in {"ON", "1"}:
-            return Finding("log_bin", value)
-        return Finding("log_bin", value, Level.ERROR, *_split(f"{driver.LOG_IS_OFF}."))
 
-    def check_engine(self) -> Finding | None:
-        value = self._values.get("binlog_storage_engine", "")
-        problem = queries.find_engine_problem(self._values)
-        if not problem:
-            return None
-        return Finding("binlog_storage_engine", value, Level.ERROR, *_split(problem))
-
-    def check_retention(self) -> Finding:
-        name, kept = "binlog_expire_logs_seconds", queries.find_expiry(self._values)
-        if kept is None or kept >= KEPT_MIN:
-            return Finding(name, "for ever" if kept is None else str(kept))
-        return Finding(
-            name,
-            str(kept),
-            Level.WARNING,
-            "the server deletes its log sooner than a day after it was written: a DAG that pauses "
-            "for as long loses changes",
-            _set(self._of, name, str(_KEPT_SECONDS)),
-        )
+def _check_retention(of: queries.ServerVersion, values: Mapping[str, str]) -> Finding:
+    name, kept = "binlog_expire_logs_seconds", queries.find_expiry(values)
+    if kept is None or kept >= KEPT_MIN:
+        return Finding(name, "for ever" if kept is None else str(kept))
+    return Finding(
+        name,
+        str(kept),
+        Level.WARNING,
+        "the server deletes its log sooner than a day after it was written: a DAG that pauses for "
+        "as long loses changes",
+        _set(of, name, str(_KEPT_SECONDS)),
+    )
 
 
 def _check_version(of: queries.ServerVersion) -> Finding:
