@@ -114,7 +114,8 @@ class BinlogRetentionSensor(RendersObjects, BaseSensorOperator):
             keep = lag.expires_after or timedelta()
             raise errors.HeadRoomError(
                 f"{_show(lag.head_room)}, and {wanted} are wanted: let the tasks run that stage "
-                "it, or let the server keep its log longer (binlog_expire_logs_seconds)",
+                "it, or let the server keep its log longer (binlog_expire_logs_seconds; on RDS and "
+                "Aurora binlog retention hours)",
                 position=lag.position,
                 lag_bytes=lag.bytes,
                 kept_seconds=int(keep.total_seconds()),

@@ -87,7 +87,8 @@ def _check_head_room(kept: timedelta | None) -> Finding:
         Level.WARNING,
         "the server keeps the log at the checkpoint for less than a day: after that, all tables "
         "have to be reloaded",
-        "run the tasks that stage it, or raise binlog_expire_logs_seconds",
+        "run the tasks that stage it, or raise binlog_expire_logs_seconds; on RDS and Aurora "
+        "binlog retention hours",
     )
 
 

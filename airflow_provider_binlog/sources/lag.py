@@ -108,6 +108,7 @@ def read_lag(connect: Connect, position: Position, identity: SourceIdentity) -> 
         # Afterwards, so that it is not before the files that were listed.
         end = queries.log_end(connection)
         executed = queries.gtid_executed(connection)
+        expires_after = queries.read_expiry(connection, values)
     oldest = Position(logs[0].file, FIRST_OFFSET)
     time = None
     if end.coordinates > position.coordinates:
@@ -127,7 +128,7 @@ def read_lag(connect: Connect, position: Position, identity: SourceIdentity) -> 
         oldest=oldest,
         bytes_before=queries.bytes_of(logs, oldest, position),
         file_closed=_utc(closed),
-        expires_after=queries.find_expiry(values),
+        expires_after=expires_after,
     )
 
 

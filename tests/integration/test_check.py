@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import closing, suppress
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pymysql
@@ -13,6 +14,7 @@ from airflow.sdk import BaseHook, Connection
 from airflow_provider_binlog import BinlogExtractOperator, BinlogHook, BinlogSource
 from airflow_provider_binlog.cli.commands import main
 from airflow_provider_binlog.operators import extract
+from airflow_provider_binlog.sources.lag import read_lag
 from airflow_provider_binlog.transport.server import queries
 from tests.faults.tasks import Variables
 from tests.fixtures.mysql import connect, execute
@@ -263,3 +265,63 @@ def test_the_connection_test_says_the_same_of_the_server(
     is_ready, text = BinlogHook().test_connection()
     assert not is_ready
     assert "lacks REPLICATION SLAVE" in text
+
+
+@pytest.fixture
+def of_amazon(
+    server: Server, shop: list[str], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[list[str]]:
+    """Name what RDS is recognised by, and what it keeps its log by: a table, two procedures."""
+    read = queries.global_variables
+    monkeypatch.setattr(
+        queries, "global_variables", lambda of: {**read(of), "basedir": "/rdsdbbin/mysql-8.4.7.R1/"}
+    )
+    execute(
+        server,
+        "CREATE TABLE rds_configuration (name VARCHAR(60), value VARCHAR(60), description TEXT)",
+        "INSERT INTO rds_configuration VALUES ('source delay', '0', 'seconds'), "
+        "('binlog retention hours', NULL, 'hours, NULL: not kept')",
+        "CREATE PROCEDURE rds_show_configuration() SELECT * FROM rds_configuration",
+        "CREATE PROCEDURE rds_set_configuration(n VARCHAR(60), v INT) "
+        "UPDATE rds_configuration SET value = v WHERE name = n",
+        database="mysql",
+    )
+    yield shop
+    execute(
+        server,
+        "DROP PROCEDURE rds_show_configuration",
+        "DROP PROCEDURE rds_set_configuration",
+        "DROP TABLE rds_configuration",
+        database="mysql",
+    )
+
+
+def test_what_is_found_of_the_retention_of_rds_is_mended_as_it_says(
+    server: Server, of_amazon: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    def find() -> tuple[str, str, str]:
+        (found,) = (
+            each
+            for each in check(server, capsys, "shop.*")[1]
+            if each["check"] == "binlog retention hours"
+        )
+        return found["found"], found["level"], found["repair"]
+
+    def head_room() -> timedelta | None:
+        with closing(connect(server, user=USER, password="p")) as connection:
+            end, identity = queries.log_end(connection), queries.identify(connection)
+        lag = read_lag(lambda: connect(server, user=USER, password="p"), end, identity)
+        return lag.head_room
+
+    found, level, grant = find()
+    by_settings = head_room()
+    execute(server, grant)
+    unset, warning, raise_it = find()
+    soon = head_room()
+    execute(server, raise_it)
+
+    assert (found, level) == ("not known", "warning")
+    assert (unset, warning) == ("0:00:00", "warning")
+    assert find() == ("7 days, 0:00:00", "ok", "")
+    assert by_settings != soon == timedelta()
+    assert head_room() == timedelta(days=7)

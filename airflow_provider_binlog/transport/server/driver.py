@@ -48,7 +48,8 @@ _CLEAR_TEXT_PLUGINS = frozenset({b"mysql_clear_password", b"dialog", b"mysql_old
 _DENIED = frozenset(
     {
         *(ER.DBACCESS_DENIED_ERROR, ER.ACCESS_DENIED_ERROR, ER.TABLEACCESS_DENIED_ERROR),
-        *(ER.COLUMNACCESS_DENIED_ERROR, ER.SPECIFIC_ACCESS_DENIED_ERROR),
+        *(ER.COLUMNACCESS_DENIED_ERROR, ER.PROCACCESS_DENIED_ERROR),
+        ER.SPECIFIC_ACCESS_DENIED_ERROR,
         1698,  # denied, without a password
         *(1820, 1862),  # the password must be changed: in a session, or at the login
         *(3118, 4151),  # the account is locked: MySQL, MariaDB

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from typing import NamedTuple
 
@@ -61,6 +62,7 @@ def parse_version(text: str) -> ServerVersion:
 
 
 GLOBAL_VARIABLES = (
+    "basedir",
     *("binlog_expire_logs_auto_purge", "binlog_expire_logs_seconds", "expire_logs_days"),
     *("binlog_storage_engine", "binlog_format", "binlog_row_image", "binlog_row_metadata"),
     *("binlog_row_value_options", "binlog_checksum", "gtid_mode", "gtid_domain_id"),
@@ -138,6 +140,25 @@ def find_engine_problem(values: Mapping[str, str]) -> str:
     )
 
 
+def is_managed_by_amazon(values: Mapping[str, str]) -> bool:
+    """Whether a server is one of RDS or Aurora, by its settings."""
+    return values.get("basedir", "").startswith("/rdsdbbin/")
+
+
+@driver_errors()
+def amazon_retention(connection: Connection) -> timedelta:
+    """Return for how long Amazon keeps a file of the log of RDS or Aurora, whatever its settings.
+
+    Zero where its `binlog retention hours` are not set: the file is deleted as soon as possible.
+
+    Raises:
+        AccessDeniedError: The account may not execute `mysql.rds_show_configuration`.
+    """
+    rows = query(connection, "CALL mysql.rds_show_configuration")
+    hours = {row["name"]: row["value"] for row in rows}.get("binlog retention hours")
+    return timedelta(hours=int(hours or 0))
+
+
 def find_expiry(values: Mapping[str, str]) -> timedelta | None:
     """Return for how long a server keeps a file of its log, by its settings; None for ever."""
     if values.get("binlog_expire_logs_auto_purge", "ON") == "OFF":
@@ -145,6 +166,17 @@ def find_expiry(values: Mapping[str, str]) -> timedelta | None:
     seconds = int(values.get("binlog_expire_logs_seconds") or 0)
     seconds = seconds or int(float(values.get("expire_logs_days") or 0) * _SECONDS_PER_DAY)
     return timedelta(seconds=seconds) if seconds else None
+
+
+def read_expiry(connection: Connection, values: Mapping[str, str]) -> timedelta | None:
+    """Return for how long a server with these settings keeps a file of its log; None for ever.
+
+    By the settings alone where it is Amazon's, and the account may not read `amazon_retention`.
+    """
+    if is_managed_by_amazon(values):
+        with suppress(errors.AccessDeniedError):
+            return amazon_retention(connection)
+    return find_expiry(values)
 
 
 @driver_errors()

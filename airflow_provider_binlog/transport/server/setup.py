@@ -99,6 +99,7 @@ def list_findings(connection: Connection) -> list[Finding]:
     of, values = queries.server_version(connection), queries.global_variables(connection)
     return [
         *list_settings(of, values),
+        *_check_amazon(connection, values),
         _check_updates(connection, values),
         *_list_privileges(connection, of),
         _check_clock(connection),
@@ -108,7 +109,7 @@ def list_findings(connection: Connection) -> list[Finding]:
 _TESTED = {Flavor.MYSQL: (8, 0), Flavor.MARIADB: (10, 6)}
 KEPT_MIN = timedelta(days=1)
 """Log that is kept for less time is warned of."""
-_KEPT_SECONDS = 7 * 86_400
+_WEEK_HOURS = 7 * 24
 
 
 def list_settings(of: queries.ServerVersion, values: Mapping[str, str]) -> list[Finding]:
@@ -200,7 +201,7 @@ def list_settings(of: queries.ServerVersion, values: Mapping[str, str]) -> list[
             ),
             repair="gtid_mode=ON, step by step",
         ),
-        _check_retention(of, values),
+        *_check_expiry(of, values),
     ]
 
 
@@ -244,8 +245,36 @@ def _check_engine(values: Mapping[str, str]) -> list[Finding]:
     return [Finding(name, values[name], Level.ERROR, *_split(problem))] if problem else []
 
 
-def _check_retention(of: queries.ServerVersion, values: Mapping[str, str]) -> Finding:
-    name, kept = "binlog_expire_logs_seconds", queries.find_expiry(values)
+def _check_expiry(of: queries.ServerVersion, values: Mapping[str, str]) -> list[Finding]:
+    if queries.is_managed_by_amazon(values):
+        return []
+    name = "binlog_expire_logs_seconds"
+    repair = _set(of, name, str(_WEEK_HOURS * 3_600))
+    return [_check_retention(name, queries.find_expiry(values), repair)]
+
+
+def _check_amazon(connection: Connection, values: Mapping[str, str]) -> list[Finding]:
+    if not queries.is_managed_by_amazon(values):
+        return []
+    name = "binlog retention hours"
+    try:
+        kept = queries.amazon_retention(connection)
+    except AccessDeniedError:
+        unknown = Finding(
+            name,
+            "not known",
+            Level.WARNING,
+            "Amazon deletes the log by it, and the account may not read it: neither this check nor "
+            "the head-room say when",
+            "GRANT EXECUTE ON PROCEDURE mysql.rds_show_configuration TO "
+            f"{quoted_account(connection)};",
+        )
+        return [unknown]
+    repair = f"CALL mysql.rds_set_configuration('{name}', {_WEEK_HOURS});"
+    return [_check_retention(name, kept, repair)]
+
+
+def _check_retention(name: str, kept: timedelta | None, repair: str) -> Finding:
     if kept is None or kept >= KEPT_MIN:
         return Finding(name, "for ever" if kept is None else str(kept))
     return Finding(
@@ -254,7 +283,7 @@ def _check_retention(of: queries.ServerVersion, values: Mapping[str, str]) -> Fi
         Level.WARNING,
         "the server deletes its log sooner than a day after it was written: a DAG that pauses for "
         "as long loses changes",
-        _set(of, name, str(_KEPT_SECONDS)),
+        repair,
     )
 
 
