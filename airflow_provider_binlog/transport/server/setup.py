@@ -141,7 +141,7 @@ def list_settings(of: queries.ServerVersion, values: Mapping[str, str]) -> list[
             "server_id",
             lambda value: value != "0",
             why="server_id is 0, and the server then sends its log to nobody",
-            repair=_set(of, "server_id", "1"),
+            repair=_set(of, values, "server_id", "1"),
         ),
         *check(
             "lower_case_table_names",
@@ -159,14 +159,14 @@ def list_settings(of: queries.ServerVersion, values: Mapping[str, str]) -> list[
             "binlog_format",
             lambda value: value == "ROW",
             why=f"binlog_format is {values.get('binlog_format')}, statements hold no row changes",
-            repair=_set(of, "binlog_format", "ROW"),
+            repair=_set(of, values, "binlog_format", "ROW"),
         ),
         *check(
             "binlog_row_image",
             lambda value: value == "FULL",
             level=Level.WARNING,
             why="a table whose rows get other keys is stale until it is reloaded",
-            repair=_set(of, "binlog_row_image", "FULL"),
+            repair=_set(of, values, "binlog_row_image", "FULL"),
         ),
         *check(
             "binlog_row_metadata",
@@ -176,7 +176,7 @@ def list_settings(of: queries.ServerVersion, values: Mapping[str, str]) -> list[
                 "the log has neither the names of columns nor their keys: capture needs SELECT on "
                 "the tables"
             ),
-            repair=_set(of, "binlog_row_metadata", "FULL"),
+            repair=_set(of, values, "binlog_row_metadata", "FULL"),
             default="NO_LOG",
         ),
         *check(
@@ -187,7 +187,7 @@ def list_settings(of: queries.ServerVersion, values: Mapping[str, str]) -> list[
                 "with row images that lack columns, the log does not have the JSON documents that "
                 "partial updates change: their tables are quarantined"
             ),
-            repair=_set(of, "binlog_row_value_options", "''"),
+            repair=_set(of, values, "binlog_row_value_options", "''"),
         ),
         *check("binlog_transaction_compression"),
         *check("log_bin_compress"),
@@ -249,7 +249,7 @@ def _check_expiry(of: queries.ServerVersion, values: Mapping[str, str]) -> list[
     if queries.is_managed_by_amazon(values):
         return []
     name = "binlog_expire_logs_seconds"
-    repair = _set(of, name, str(_WEEK_HOURS * 3_600))
+    repair = _set(of, values, name, str(_WEEK_HOURS * 3_600))
     return [_check_retention(name, queries.find_expiry(values), repair)]
 
 
@@ -460,7 +460,10 @@ def _may(connection: Connection, statement: str) -> bool:
     return True
 
 
-def _set(of: queries.ServerVersion, name: str, value: str) -> str:
+def _set(of: queries.ServerVersion, values: Mapping[str, str], name: str, value: str) -> str:
+    if queries.is_managed_by_amazon(values):
+        # No account may set it there.
+        return f"give {name} the value {value} in the parameter group."
     if of.flavor is Flavor.MYSQL and of.version >= (8,):
         return f"SET PERSIST {name} = {value};"
     return f"SET GLOBAL {name} = {value}; and {name}={value} under [mysqld] in the option file."

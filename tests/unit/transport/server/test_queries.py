@@ -147,6 +147,15 @@ def test_what_works_less_well_is_a_warning(change: dict[str, str], says: str) ->
     assert any(says in sentence for sentence in by_level[Level.WARNING])
 
 
+def test_a_variable_of_rds_is_set_in_its_parameter_group() -> None:
+    values = GOOD | {"binlog_row_metadata": "MINIMAL", "basedir": "/rdsdbbin/mysql-8.4.7.R1/"}
+
+    repairs = {each.name: each.repair for each in list_settings(MYSQL_97, values)}
+
+    group = "give binlog_row_metadata the value FULL in the parameter group."
+    assert repairs["binlog_row_metadata"] == group
+
+
 def test_another_retention_is_found_as_it_is() -> None:
     kept = {"binlog_expire_logs_seconds": "0"}
     found = {each.name: each.found for each in list_settings(MYSQL_97, GOOD | kept)}
