@@ -115,13 +115,12 @@ class Case:
         """Return the statements that make its tables."""
         statements = []
         for number, name in enumerate(("t", "u") if self.kind in _TWO else ("t",)):
-            values = ", ".join(f"({id_}, 'row {number}', {id_})" for id_ in range(rows + number))
+            values = [f"({id_}, 'row {number}', {id_})" for id_ in range(rows + number)]
             table = self.names[name]
-            statements += [
-                f"CREATE TABLE {table} ({COLUMNS}) {_PARTITIONS}",
-                f"INSERT INTO {table} VALUES {values}",
-                f"ANALYZE TABLE {table}",
-            ]
+            statements.append(f"CREATE TABLE {table} ({COLUMNS}) {_PARTITIONS}")
+            if values:
+                statements.append(f"INSERT INTO {table} VALUES {', '.join(values)}")
+            statements.append(f"ANALYZE TABLE {table}")
         return statements
 
     def rewrite(self) -> None:
