@@ -138,6 +138,10 @@ GROUPS: Mapping[str, Mapping[str, Row]] = {
         "catalog-down": Row("catalog killed, or its connection cut", RETRY),
         "reload-killed": Row("reload killed before and after its commit", RETRY),
         "conflict": Row("two merges, or two reloads, at once", "one commits; retried"),
+        "both-merges": Row(
+            "two merges at once of a multiset, or a history, that both commit",
+            "refused, or named in Iceberg, and reloaded",
+        ),
         "compaction": Row("lake table compacted at the moment of a commit", f"merged, or {RETRY}"),
         "many-manifests": Row("3,000 manifests in one merge", "the same rows"),
         "merge-zombie": Row("delayed merge of fewer manifests", "noticed by the next merge"),

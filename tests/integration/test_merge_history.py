@@ -25,7 +25,7 @@ from tests.support.plain_lake import expected_rows, found_rows
 from tests.unit.spark.history import RowImage
 from tests.unit.spark.made_snapshots import take_snapshot
 from tests.unit.spark.staged_changes import TEXT
-from tests.unit.spark.workplace import Workplace, sorted_rows
+from tests.unit.spark.workplace import Workplace, in_either_format, sorted_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -354,3 +354,45 @@ def test_a_table_that_is_renamed_into_other_options_takes_no_rows_of_another_mod
 
         rows = workplace.found(table) if mode == "history" else current(workplace, table)
         assert sorted_rows(rows) == sorted_rows(table.values)
+
+
+@pytest.mark.fault("both-merges", lakes="delta iceberg", stores="file")
+@in_either_format
+def test_a_version_that_two_merges_at_once_opened_is_not_silent(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another merge commits more after this one has read the versions that there are."""
+    table = make_table(workplace)
+    source, options = table.source, {"table_options": rules(HISTORY)}
+    merge_as_expected(workplace, table, HISTORY)
+    change(table)
+    source.commit()
+    begin(source, 1)
+    table.update(7, note="later")
+    source.commit()
+    lake: Any = type(workplace.lake)
+    merge = lake.merge
+
+    def overtaken(*arguments: Any) -> Any:
+        monkeypatch.setattr(lake, "merge", merge)
+        assert workplace.merge(**options).tables[0].is_merged
+        return merge(*arguments)
+
+    monkeypatch.setattr(lake, "merge", overtaken)
+    (second,) = workplace.try_merge(through=2, **options).tables
+
+    assert not second.is_merged
+    assert second.retryable or second.error is None
+    if workplace.format == "delta":
+        workplace.merge(**options)
+        assert found_rows(workplace, table) == expected_rows(table, HISTORY)
+        return
+    # Iceberg checks what a commit was built on once that is done.
+    assert "two merges committed to it at once" in workplace.held(**options).reason
+    take_snapshot(table)
+    begin(source, 5)
+    table.insert(id=8, n=8, note="new")
+    source.commit()
+    workplace.merge(**options)
+    current = [row for row in workplace.found(table) if is_current(row, None)]
+    assert sorted_rows([without_times(row) for row in current]) == sorted_rows(table.values)

@@ -7,6 +7,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pytest
 
 from airflow_provider_binlog.table_options import TableOptions, TableRules
 from tests.unit.spark.history import RowImage, Table
@@ -118,3 +119,42 @@ def test_a_row_that_was_never_loaded_is_not_deleted(quick_workplace: Workplace) 
     table.source.commit()
     quick_workplace.merge(table_options=MULTISET)
     assert sorted_rows(quick_workplace.found(table)) == sorted_rows(table.values)
+
+
+@pytest.mark.fault("both-merges", lakes="delta iceberg", stores="file")
+@pytest.mark.parametrize("removes", [False, True])
+@in_either_format
+def test_two_merges_at_once_count_no_row_twice_that_nobody_names(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch, removes: bool
+) -> None:
+    """Another merge commits the same changes after this one has read the state of the table."""
+    table = workplace.new_source().create(workplace.database, "t", dict(SOURCES), ())
+    for _ in range(3):
+        table.insert(**{"from": "x"})
+    workplace.follow(table, table_options=MULTISET)
+    table.insert(**{"from": "x"})
+    if removes:
+        table.insert(**{"from": "y"})
+        table.delete(1)
+        table.delete(2)
+    table.source.commit()
+    lake: Any = type(workplace.lake)
+    merge = lake.merge
+
+    def overtaken(*arguments: Any) -> Any:
+        monkeypatch.setattr(lake, "merge", merge)
+        assert workplace.merge(table_options=MULTISET).tables[0].is_merged
+        return merge(*arguments)
+
+    monkeypatch.setattr(lake, "merge", overtaken)
+    (second,) = workplace.try_merge(table_options=MULTISET).tables
+
+    assert not second.is_merged
+    assert second.retryable or second.error is None
+    if workplace.format == "iceberg":
+        # It checks what a commit was built on once that is done.
+        held = workplace.held(table_options=MULTISET)
+        assert "two merges committed to it at once" in held.reason
+        SnapshotMaker(table, is_exact=True).read().commit()
+    table.insert(**{"from": "z"})
+    workplace.follow(table, in_order=False, table_options=MULTISET)

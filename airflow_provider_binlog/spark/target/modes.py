@@ -134,6 +134,11 @@ class TableMode:
         return self.kind == "multiset"
 
     @property
+    def may_repeat(self) -> bool:
+        """Whether changes leave the same rows, if they are merged again after later ones."""
+        return not (self.is_multiset or self.is_history)
+
+    @property
     def is_history(self) -> bool:
         """Whether every version of a row is kept."""
         return self.kind == "history"

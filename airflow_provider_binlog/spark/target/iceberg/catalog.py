@@ -35,11 +35,13 @@ from airflow_provider_binlog.spark.staged.types import widens
 from airflow_provider_binlog.spark.target import sql as merge_sql
 from airflow_provider_binlog.spark.target.jvm import java_class, read_map, set_active
 from airflow_provider_binlog.spark.target.layout import Layout
+from airflow_provider_binlog.spark.target.modes import TableMode
 from airflow_provider_binlog.spark.target.properties import count_from_1
 from airflow_provider_binlog.spark.target.protocol import Commit
 from airflow_provider_binlog.spark.target.spark_target import Change
 from airflow_provider_binlog.spark.target.sql import alter_statements
 from airflow_provider_binlog.spark.target.state import (
+    KEY,
     NOTHING,
     TABLE_ID,
     Barrier,
@@ -521,8 +523,13 @@ def find_contents(
             return rows_of_another(writer)
         if APPLIED in summary:
             mark, table = Mark.parse(summary[APPLIED]), summary.get(CONTAINS_TABLE)
+            meanwhile = [*_list_meanwhile(snapshot, find_snapshot)]
+            overtaken = any(between and APPLIED in between.summary for _, between in meanwhile)
+            is_changelog = properties.get(KEY) == "[]"
+            if overtaken and not TableMode.of(properties, changelog=is_changelog).may_repeat:
+                return "two merges committed to it at once, some changes twice: reload the table"
             noted = read_foreign_write(json.loads(summary.get(FOREIGN_WRITE, "null")))
-            first = noted or _find_meanwhile(snapshot, find_snapshot) or foreign_write
+            first = noted or _find_first_write(meanwhile) or foreign_write
             return Contents(mark, table or None, summary.get(LOADED, ""), first)
         foreign_write = _find_write(snapshot) or foreign_write
         at, written = snapshot.parent, True
@@ -543,16 +550,27 @@ def _find_write(snapshot: Snapshot) -> ForeignWrite | None:
     return ForeignWrite.of(snapshot.id, operation, user, snapshot.time)
 
 
-def _find_meanwhile(
+def _list_meanwhile(
     merged: Snapshot, find_snapshot: Callable[[int], Snapshot | None]
-) -> ForeignWrite | None:
-    """Return the first write of others between a merge's plan and its commit; None without."""
-    base, at, first = merged.summary.get(BASE), merged.parent, None
+) -> Iterator[tuple[int, Snapshot | None]]:
+    """Yield the snapshots between a merge's plan and its commit, the last first, with their ids.
+
+    The last that is yielded is another merge's, or None for one that expired, if there is such.
+    """
+    base, at = merged.summary.get(BASE), merged.parent
     while base is not None and at is not None and str(at) != base:
         snapshot = find_snapshot(at)
+        yield at, snapshot
+        if snapshot is None or APPLIED in snapshot.summary:
+            return
+        at = snapshot.parent
+
+
+def _find_first_write(meanwhile: Sequence[tuple[int, Snapshot | None]]) -> ForeignWrite | None:
+    """Return the first of these snapshots that others wrote, and no merge; None without."""
+    for at, snapshot in reversed(meanwhile):
         if snapshot is None:
             return ForeignWrite(at, "expired")
-        if APPLIED in snapshot.summary:
-            break
-        first, at = _find_write(snapshot) or first, snapshot.parent
-    return first
+        if APPLIED not in snapshot.summary and (write := _find_write(snapshot)):
+            return write
+    return None

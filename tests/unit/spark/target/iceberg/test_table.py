@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import suppress
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ import pytest
 
 from airflow_provider_binlog.spark.target.iceberg.catalog import (
     APPLIED,
+    BASE,
     CONTAINS_TABLE,
     LOADED,
     WRITER,
@@ -17,6 +19,7 @@ from airflow_provider_binlog.spark.target.iceberg.catalog import (
     commit_properties,
     find_contents,
 )
+from airflow_provider_binlog.spark.target.modes import MODE
 from airflow_provider_binlog.spark.target.state import NOTHING, TABLE_ID, Contents, Mark
 
 if TYPE_CHECKING:
@@ -88,6 +91,27 @@ def test_the_rows_of_another_source_are_not_taken_for_those_of_this_one() -> Non
     links = {10: snapshot(None, "1"), 20: snapshot(10, "7", **{WRITER: "shop_2"}), 30: snapshot(20)}
 
     assert find(30, links, {}) == "its rows are those of source 'shop_2': reload it"
+
+
+@pytest.mark.parametrize(
+    ("mode", "is_known"), [("current", True), ("history", False), ("multiset", False)]
+)
+def test_what_two_merges_at_once_left_is_known_where_changes_may_repeat(
+    mode: str, is_known: bool
+) -> None:
+    links = {
+        10: snapshot(None, "1"),
+        20: snapshot(10, "3", **{BASE: "10"}),
+        25: snapshot(20),
+        30: snapshot(25, "2", **{BASE: "10"}),
+        40: snapshot(30, "3", **{BASE: "30"}),
+    }
+    properties = {MODE: json.dumps({"kind": mode, "deletes": "hard", "names": {}})}
+
+    assert find(20, links, properties) == Contents(Mark(3))
+    assert (find(30, links, properties) == Contents(Mark(2))) is is_known
+    # Whoever merges it after that has reloaded it.
+    assert find(40, links, properties) == Contents(Mark(3))
 
 
 def test_only_the_commits_of_the_body_have_the_properties() -> None:
