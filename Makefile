@@ -75,7 +75,6 @@ bench: $(STAMP) ## Measure reading beside other readers (COMPARE=results.json), 
 	@$(BIN)/python -m tests.bench freshness --minutes $(or $(MINUTES),60)
 
 soak: $(STAMP) ## Run for a long time under load.
-	@$(BIN)/python -m tests.soak
 	@$(BIN)/python -m tests.soak.upkeep --days 365
 	@$(BIN)/python -m tests.soak.endurance --minutes $(or $(MINUTES),60)
 	@$(BIN)/python -m tests.oracle --changes 1000000

@@ -80,7 +80,6 @@ class Source:
                 self.seed + number,
                 per_second=_PER_SECOND,
                 alters=number == 0,
-                reconnects=True,
             )
             for number in range(2)
         ]

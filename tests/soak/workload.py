@@ -28,8 +28,6 @@ _NUMBERED = replace(_ID, declared="int NOT NULL AUTO_INCREMENT")
 _COMMON = common_kinds()
 _WORDS = next(kind for kind in _COMMON if kind.sql == "varchar(200)")
 _NUMBER = next(kind for kind in _COMMON if kind.sql == "int")
-ADDED = Kind("int", str, select="{0}", show=int)
-"""The type of columns that are added."""
 
 
 def _columns(*kinds: Kind) -> tuple[Column, ...]:
@@ -77,7 +75,7 @@ def _is_lost(error: Exception) -> bool:
 
 
 class Writer:
-    """A session that writes until a test stops it."""
+    """A session that writes until it is stopped, and begins again where the server ends it."""
 
     def __init__(
         self,
@@ -86,7 +84,6 @@ class Writer:
         *,
         per_second: float,
         alters: bool,
-        reconnects: bool = False,
     ) -> None:
         self.done: Counter[str] = Counter()
         self.failure: Exception | None = None
@@ -95,7 +92,6 @@ class Writer:
         self._rows = RowStatements(self._random, counts=(1, 1, 5, 60), ids=500)
         self._pause = 1 / per_second
         self._alters = alters
-        self._reconnects = reconnects
         self._added = 0
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -122,7 +118,7 @@ class Writer:
                 with closing(connect(self._account, **options)) as connection:
                     self._write(connection)
             except Exception as error:  # noqa: BLE001 - raised by `stop`
-                if not (self._reconnects and _is_lost(error)):
+                if not _is_lost(error):
                     self.failure = error
                     return
                 self.done["lost"] += 1
