@@ -36,7 +36,7 @@ from airflow_provider_binlog.snapshot.plan import SnapshotFiles, SnapshotRequest
 from airflow_provider_binlog.snapshot.take import begin_snapshot, complete_snapshot, read_chunks
 from airflow_provider_binlog.sources.settings import ConnectionSettings, Location
 from tests.bench.measure import peak_bytes
-from tests.bench.select_rows import DUMP_FACTOR_MAX, NAME, dump, fill_orders
+from tests.bench.orders import NAME, dump, fill_orders
 from tests.fixtures.mysql import execute, query
 from tests.fixtures.spark import find_environment
 from tests.services.processes import RUN_FOLDER
@@ -58,6 +58,9 @@ PEAK_BYTES_MAX = 512 << 20
 
 THROTTLED = 100_000
 """Rows per second that the throttled process reads."""
+
+DUMP_FACTOR_MAX = 1.5
+"""So many times the seconds of mysqldump, at most, that one process takes."""
 
 _IDLE_SECONDS = 20
 _POINT_PAUSE = 0.002

@@ -134,11 +134,6 @@ def rows_query(sql: str) -> bytes:
     return bytes((min(len(sql), 255),)) + sql.encode()
 
 
-def annotate_rows(sql: str) -> bytes:
-    """Return the body of ANNOTATE_ROWS."""
-    return sql.encode()
-
-
 def gtid(
     number: int,
     *,
