@@ -255,7 +255,7 @@ class Pages:
             entries=_entries(value, runs),
             rows_chart=chart_of_rows(value.ranges) if value else None,
             lag_chart=chart_of_lag(value.ranges, value.published) if value else None,
-            time_line=time_line(source.runs),
+            time_line=time_line(source.runs, datetime.now(UTC)),
             refresh=_refresh_seconds(status, lag),
         )
 

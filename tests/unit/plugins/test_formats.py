@@ -1,4 +1,4 @@
-"""Values as people read them, and the geometry of the charts."""
+"""Values as people read them."""
 
 from __future__ import annotations
 
@@ -45,34 +45,3 @@ def test_ago(seconds: float, expected: str) -> None:
     now = datetime(2026, 11, 24, tzinfo=UTC)
 
     assert formats.show_ago(now - timedelta(seconds=seconds), now) == expected
-
-
-@pytest.mark.parametrize(("value", "expected"), [(0, 1), (1, 1), (3, 5), (70, 100), (1001, 2000)])
-def test_a_chart_ends_at_a_round_number(value: float, expected: float) -> None:
-    assert formats.round_up(value) == expected
-
-
-@pytest.mark.parametrize(("value", "expected"), [(0, 1), (31, 60), (1900, 3600), (1e9, 1e9)])
-def test_a_chart_of_time_ends_at_a_round_span(value: float, expected: float) -> None:
-    assert formats.round_up_seconds(value) == expected
-
-
-def test_bars_fill_the_chart_and_none_is_invisible() -> None:
-    chart = formats.draw_bars([(0, "none", 1), (1, "one", 2), (1e6, "all", 3)], 1e6, "top")
-
-    assert [bar.height for bar in chart.bars] == [0, 1, chart.height]
-    assert [bar.y + bar.height for bar in chart.bars] == [chart.height] * 3
-    assert chart.bars[-1].x + chart.bars[-1].width <= chart.width
-    assert formats.draw_bars([], 1, "top").bars == ()
-
-
-def test_a_line_leaves_out_what_is_not_known() -> None:
-    assert formats.draw_line([1, None, 2], 2).split() == ["100.00,60.00", "500.00,0.00"]
-
-
-def test_a_span_lies_within_the_time_line() -> None:
-    first = datetime(2026, 11, 24, tzinfo=UTC)
-    hour = timedelta(hours=1)
-
-    assert formats.locate_span(first + hour, first + 2 * hour, first, first + 4 * hour) == (25, 25)
-    assert formats.locate_span(first - hour, first, first, first + hour) == (0, 0.4)
