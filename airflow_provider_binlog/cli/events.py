@@ -68,20 +68,32 @@ def run(arguments: argparse.Namespace) -> None:
     """Print Log_name, Pos, Event_type, Server_id, End_log_pos and Info of each event, with tabs."""
     chosen = find_range(arguments.source, start=arguments.start, stop=arguments.stop)
     expander = Expander()
-    lines = (line for block in chosen.blocks() for line in list_events(block, expander))
+    events = (event for block in chosen.blocks() for event in list_events(block, expander))
     if arguments.output == "plain":
-        sys.stdout.writelines(lines)
+        sys.stdout.writelines("\t".join(event.texts()) + "\n" for event in events)
     else:
-        print_stream(map(_to_record, lines), arguments.output)
+        names = ListedEvent._fields
+        records = (dict(zip(names, event.texts(), strict=True)) for event in events)
+        print_stream(records, arguments.output)
 
 
-def _to_record(line: str) -> dict[str, str]:
-    names = ("file", "position", "type", "server_id", "end", "info")
-    return dict(zip(names, line.rstrip("\n").split("\t"), strict=True))
+class ListedEvent(NamedTuple):
+    """What SHOW BINLOG EVENTS prints of an event."""
+
+    file: str
+    position: int
+    type: str
+    server_id: int
+    end: int
+    info: str
+
+    def texts(self) -> list[str]:
+        """Return the fields as they are printed."""
+        return [*map(str, self[:-1]), self.info.translate(_ESCAPES)]
 
 
-def list_events(block: EventBlock, expander: Expander) -> Iterator[str]:
-    """Yield a line for each event of a block, and for each event inside a compressed one.
+def list_events(block: EventBlock, expander: Expander) -> Iterator[ListedEvent]:
+    """Yield the events of a block, and those inside a compressed one after it.
 
     Raises:
         FormatError: An event's body is not what its type says; the text names its coordinates.
@@ -94,7 +106,7 @@ def list_events(block: EventBlock, expander: Expander) -> Iterator[str]:
             info = _describe(EventHeader.parse(plain.event(0)), plain, 0)
         else:
             info = _describe(header, block, index)
-        yield _line(block.file, position, header, header.log_pos, info)
+        yield _list(block.file, position, header, info)
         if header.type != EventType.TRANSACTION_PAYLOAD:
             continue
         # As the server prints them, these start and end where the event that holds them ends.
@@ -102,7 +114,8 @@ def list_events(block: EventBlock, expander: Expander) -> Iterator[str]:
             for event in range(len(inner)):
                 head = EventHeader.parse(inner.event(event))
                 info = _describe(head, inner, event)
-                yield _line(block.file, position + header.size, head, header.log_pos, info)
+                listed = _list(block.file, position + header.size, head, info)
+                yield listed._replace(end=header.log_pos)
 
 
 def _describe(header: EventHeader, block: EventBlock, index: int) -> str:
@@ -113,11 +126,9 @@ def _describe(header: EventHeader, block: EventBlock, index: int) -> str:
         raise
 
 
-def _line(file: str, position: int, header: EventHeader, end: int, info: str) -> str:
-    return (
-        f"{file}\t{position}\t{show_name(header.type)}\t{header.server_id}"
-        f"\t{end}\t{info.translate(_ESCAPES)}\n"
-    )
+def _list(file: str, position: int, header: EventHeader, info: str) -> ListedEvent:
+    type_ = show_name(header.type)
+    return ListedEvent(file, position, type_, header.server_id, header.log_pos, info)
 
 
 class _Event(NamedTuple):

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_binlog.errors import BinlogError, ConfigurationError
 from airflow_provider_binlog.hooks.binlog import BinlogHook
@@ -18,6 +18,9 @@ from airflow_provider_binlog.sources.lag import Lag, read_lag
 from airflow_provider_binlog.sources.settings import Connections, ConnectionSettings
 from airflow_provider_binlog.sources.state import Log
 from airflow_provider_binlog.sql.lexer import Session, mask_literals
+
+if TYPE_CHECKING:
+    from airflow_provider_binlog.cli.events import ListedEvent
 
 _CONNECT_SECONDS = 5
 _ANSWER_SECONDS = 10
@@ -34,7 +37,8 @@ _SECRET = re.compile(
 HIDDEN = "(not shown, because it may hold a password)"
 
 _WITH_STATEMENT = ("Query", "Rows_query", "Annotate_rows")
-_BREAKS = re.compile(r"\\[nt]")
+_BACKSLASH = re.compile(r"[\\\0]")
+_SPACES = str.maketrans("\n\t", "  ")
 
 
 def short_settings(conn_id: str) -> ConnectionSettings:
@@ -54,16 +58,6 @@ def read_server_lag(conn_id: str, position: Position, identity: SourceIdentity) 
     return read_lag(Connections(short_settings(conn_id)).open, position, identity)
 
 
-class Event(NamedTuple):
-    """An event as SHOW BINLOG EVENTS prints it."""
-
-    position: str
-    type: str
-    server_id: str
-    end: str
-    info: str
-
-
 @dataclass(frozen=True)
 class EventsAround:
     """The events before a position and after it.
@@ -73,8 +67,8 @@ class EventsAround:
         note: Why there are no more, if the log has more.
     """
 
-    before: Sequence[Event]
-    after: Sequence[Event]
+    before: Sequence[ListedEvent]
+    after: Sequence[ListedEvent]
     note: str = ""
 
 
@@ -116,18 +110,18 @@ def read_events(log: Log, position: Position, anchor: Position) -> EventsAround:
     from airflow_provider_binlog.blocks.expansion import Expander
     from airflow_provider_binlog.cli.events import list_events
 
-    before: deque[Event] = deque(maxlen=EVENTS_BEFORE)
-    after: list[Event] = []
+    before: deque[ListedEvent] = deque(maxlen=EVENTS_BEFORE)
+    after: list[ListedEvent] = []
     expander, deadline = Expander(), time.monotonic() + _READ_SECONDS
     with closing(log):
         try:
             for block in log.blocks(anchor):
                 is_file = block.file == position.file
-                for line in list_events(block, expander):
-                    event = _read_event(line)
-                    offset = int(event.position.rpartition(":")[2])
+                for listed in list_events(block, expander):
+                    event = listed._replace(info=shown_info(listed.type, listed.info))
+                    offset = event.position
                     # Events inside a compressed transaction are listed at its end.
-                    is_before = offset < position.offset or event.end == str(offset)
+                    is_before = offset < position.offset or event.end == offset
                     if is_file and not after and is_before:
                         before.append(event)
                         continue
@@ -146,21 +140,16 @@ def read_events(log: Log, position: Position, anchor: Position) -> EventsAround:
     return EventsAround(before, after)
 
 
-def _read_event(line: str) -> Event:
-    file, offset, type_, server_id, end, info = line.rstrip("\n").split("\t", 5)
-    if _SECRET.search(info):
-        info = HIDDEN
-    elif type_ in _WITH_STATEMENT:
-        info = _without_values(info)
-    return Event(f"{file}:{offset}", type_, server_id, end, info)
+def shown_info(type_: str, info: str) -> str:
+    """Return what everybody may see of the column Info: no password, and `?` for literals.
 
-
-def _without_values(statement: str) -> str:
-    """Return a statement as `events` prints it, with `?` for literals.
-
-    Nothing is shown from a backslash on: the session's mode, which is not known here, says whether
-    a quote after it ends a literal.
+    Of a statement nothing is shown from a backslash on: the session's mode, which is not known
+    here, says whether a quote after it ends a literal.
     """
-    text, backslash, _ = _BREAKS.sub(" ", statement).partition("\\")
-    shown = mask_literals(text, Session(Flavor.MYSQL), len(text))
-    return f"{shown} ..." if backslash else shown
+    if _SECRET.search(info):
+        return HIDDEN
+    if type_ not in _WITH_STATEMENT:
+        return info
+    text, *cut = _BACKSLASH.split(info, maxsplit=1)
+    shown = mask_literals(text.translate(_SPACES), Session(Flavor.MYSQL), len(text))
+    return f"{shown} ..." if cut else shown
