@@ -16,6 +16,7 @@ text = st.text(st.characters(exclude_categories=["Cs"]))
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | text,
     lambda each: st.lists(each) | st.dictionaries(text, each),
+    max_leaves=10,
 )
 documents = st.dictionaries(text.filter(lambda name: name != "sha256"), values, min_size=1)
 
