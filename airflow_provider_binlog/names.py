@@ -82,6 +82,20 @@ def split_table_name(text: str) -> tuple[str, str]:
     return database, table
 
 
+def read_table_name(value: object) -> tuple[str, str]:
+    """Return database and table of a name that a person wrote.
+
+    Raises:
+        ConfigurationError: It is no name of one table.
+    """
+    database, table = split_table_name(value) if isinstance(value, str) else ("", "")
+    if not database or not table:
+        raise ConfigurationError(
+            "table is the name of one table, such as shop.orders, or `my.shop`.orders", given=value
+        )
+    return database, table
+
+
 def matches_globs(name: str, include: Iterable[str], exclude: Iterable[str] = ()) -> bool:
     """Return whether a glob to include matches a name, and none to exclude does; case counts."""
     return any(fnmatchcase(name, glob) for glob in include) and not any(

@@ -11,8 +11,9 @@ from typing import Any
 
 from airflow_provider_binlog.cli.output import print_record, print_records
 from airflow_provider_binlog.cli.source import name_person, open_staging, read_settings
-from airflow_provider_binlog.cli.staging import read_columns, read_policies
+from airflow_provider_binlog.cli.staging import read_staged
 from airflow_provider_binlog.errors import ConfigurationError
+from airflow_provider_binlog.names import read_table_name
 from airflow_provider_binlog.snapshot.plan import SnapshotFiles
 from airflow_provider_binlog.snapshot_manifest import SnapshotManifest, snapshot_path
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
@@ -65,14 +66,12 @@ def adopt(arguments: argparse.Namespace) -> None:
         SourceError: The server has no such table or position.
     """
     store = open_staging(arguments.staging_path)
-    from airflow_provider_binlog.operators.arguments import read_table_name
     from airflow_provider_binlog.snapshot.chunk import describe_table
     from airflow_provider_binlog.sources.server_log import ServerLog
 
     name, settings = read_table_name(arguments.table), read_settings(arguments.conn)
     latest = ManifestLog(store, arguments.name).latest()
-    policies = read_policies(store, arguments.name)
-    columns = read_columns(store, arguments.name, settings)
+    policies, columns = read_staged(store, arguments.name, settings)
     files = SnapshotFiles(store, arguments.name)
     known = files.known_fields(name, latest) if columns.options else ()
     excluded = columns.excluded_names(name, known)

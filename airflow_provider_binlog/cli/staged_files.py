@@ -12,6 +12,7 @@ from airflow_provider_binlog.cleanup.lakes import forget_lake, forget_table
 from airflow_provider_binlog.cleanup.removal import clean_up, plan_cleanup
 from airflow_provider_binlog.cli.output import print_record, print_records
 from airflow_provider_binlog.cli.source import MetastoreVariableStore, open_staging
+from airflow_provider_binlog.names import read_table_name
 
 _NEXT = "cleanups continue without it; if it is merged again, it is loading until it is reloaded"
 
@@ -55,8 +56,6 @@ def forget(arguments: argparse.Namespace) -> None:
     if arguments.table is None:
         forget_lake(store, arguments.name, arguments.lake)
     else:
-        from airflow_provider_binlog.operators.arguments import read_table_name
-
         table = read_table_name(arguments.table)
         forget_table(store, arguments.name, arguments.lake, table)
     record = {"forgotten": arguments.table or arguments.lake, "next": _NEXT}

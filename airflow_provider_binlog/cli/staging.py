@@ -20,7 +20,7 @@ from airflow_provider_binlog.cli.source import (
     read_settings,
 )
 from airflow_provider_binlog.errors import BinlogError, ConfigurationError, StagingError
-from airflow_provider_binlog.names import is_captured, join_table_name, split_table_name
+from airflow_provider_binlog.names import is_captured, join_table_name, read_table_name
 from airflow_provider_binlog.protected_columns import NO_RULES, ColumnRules, find_secret
 from airflow_provider_binlog.schema import TableName
 from airflow_provider_binlog.snapshot.plan import CHUNK_BYTES, SnapshotRequest
@@ -99,7 +99,7 @@ def extract(arguments: argparse.Namespace) -> None:
     from airflow_provider_binlog.sources.server_log import ServerLog
 
     store, settings = open_staging(arguments.staging_path), read_settings(arguments.conn)
-    columns = read_columns(store, arguments.name, settings)
+    _, columns = read_staged(store, arguments.name, settings)
     with closing(ServerLog(settings)) as log, show_progress("log") as show:
         log.check()
         checkpoint, request = find_next_range(
@@ -173,13 +173,7 @@ def snapshot(arguments: argparse.Namespace) -> int:
             "globs match no table of the server that a snapshot can read",
             globs=", ".join(arguments.tables),
         )
-    reading: dict[str, Any] = {
-        "source": arguments.name,
-        "run": _name_run(),
-        "policies": read_policies(store, arguments.name),
-        "columns": read_columns(store, arguments.name, settings),
-        "lock": arguments.lock,
-    }
+    reading = _read_reading(arguments, store, settings)
     records = []
     for name in names:
         try:
@@ -200,12 +194,7 @@ def reload(arguments: argparse.Namespace) -> None:
         StagingError: Nothing is staged of the source, or the store failed.
         UnsupportedError: The type of a column, or a value, is not staged.
     """
-    database, table = split_table_name(arguments.table)
-    if not database or not table:
-        raise ConfigurationError(
-            "table is the name of one table, such as shop.orders, or `my.shop`.orders",
-            given=arguments.table,
-        )
+    name = read_table_name(arguments.table)
     store, settings = open_staging(arguments.staging_path), read_settings(arguments.conn)
     if ManifestLog(store, arguments.name).latest() is None:
         raise StagingError(
@@ -213,37 +202,37 @@ def reload(arguments: argparse.Namespace) -> None:
             source=arguments.name,
             staging_path=arguments.staging_path,
         )
-    taken = take(
-        settings,
-        store,
-        (database, table),
-        source=arguments.name,
-        run=_name_run(),
-        policies=read_policies(store, arguments.name),
-        columns=read_columns(store, arguments.name, settings),
-        lock=arguments.lock,
-    )
+    taken = take(settings, store, name, **_read_reading(arguments, store, settings))
     print_record(_describe(taken.name, taken), arguments.output)
 
 
-def read_policies(store: ObjectStore, source: str) -> Policies:
-    """Return how values of the newest manifest are staged, or how they are by default."""
-    latest = ManifestLog(store, source).latest()
-    if latest is None:
-        return DEFAULT_POLICIES
-    return Policies(latest.zero_dates, latest.invalid_text)
+def _read_reading(
+    arguments: argparse.Namespace, store: ObjectStore, settings: ConnectionSettings
+) -> dict[str, Any]:
+    """Return the arguments of `take` that are the same for all tables."""
+    policies, columns = read_staged(store, arguments.name, settings)
+    return {
+        "source": arguments.name,
+        "run": _name_run(),
+        "policies": policies,
+        "columns": columns,
+        "lock": arguments.lock,
+    }
 
 
-def read_columns(store: ObjectStore, source: str, settings: ConnectionSettings) -> ColumnRules:
-    """Return which columns the newest manifest was staged without, or with hashes of.
+def read_staged(
+    store: ObjectStore, source: str, settings: ConnectionSettings
+) -> tuple[Policies, ColumnRules]:
+    """Return how the newest manifest has values, and which columns it lacks, or has hashes of.
 
     Raises:
         ConfigurationError: The connection has no secret to hash.
     """
     latest = ManifestLog(store, source).latest()
     if latest is None:
-        return NO_RULES
-    return ColumnRules(latest.columns, find_secret(settings.hash_secret))
+        return DEFAULT_POLICIES, NO_RULES
+    policies = Policies(latest.zero_dates, latest.invalid_text)
+    return policies, ColumnRules(latest.columns, find_secret(settings.hash_secret))
 
 
 def _name_run() -> str:

@@ -29,7 +29,6 @@ from airflow_provider_binlog.cli.staging import Notes, choose_readable, range_se
 from airflow_provider_binlog.errors import (
     BinlogError,
     ConfigurationError,
-    MergeError,
     ObjectMissingError,
     UnknownMergeError,
 )
@@ -44,6 +43,7 @@ from airflow_provider_binlog.sources.settings import ConnectionSettings
 from airflow_provider_binlog.spark.job.options import (
     APPLICATION,
     build_py_files,
+    find_error,
     parse_arguments,
 )
 from airflow_provider_binlog.spark.job.session import delta_conf, iceberg_conf
@@ -286,9 +286,8 @@ def merge(lake: Lake, command: Sequence[str]) -> dict[str, Mapping[str, int | No
         if not report.exists():
             raise UnknownMergeError(f"spark-submit failed: {find_reason(output)}", code=code)
         value = json.loads(report.read_text())
-    if value["status"] == "failed":
-        tables = [f"{row['table']}: {row['error']}" for row in value["tables"] if row["error"]]
-        raise MergeError("; ".join(filter(None, [value["error"], *tables])))
+    if (error := find_error(value)) is not None:
+        raise error
     return {table["table"]: table["rows"] for table in value["tables"]}
 
 

@@ -6,10 +6,12 @@ Each has the tag `source`. Where metrics are off, these calls do nothing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.observability import stats
+
+from airflow_provider_binlog.errors import BinlogError
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.sources.lag import Lag
@@ -23,6 +25,17 @@ def send_lag(source: str, lag: Lag) -> None:
     stats.gauge("binlog.head_room_bytes", lag.bytes_before, tags=tags)
     if lag.head_room is not None:
         stats.gauge("binlog.head_room_seconds", lag.head_room.total_seconds(), tags=tags)
+
+
+def try_to_send_lag(source: str, read: Callable[[], Lag | None], logger: Any) -> None:
+    """Send a lag that nothing but the metric needs: that it is not known now stops nothing."""
+    try:
+        lag = read()
+    except BinlogError as error:
+        logger.warning("%s: the lag is not known: %s", source, error)
+        return
+    if lag is not None:
+        send_lag(source, lag)
 
 
 def send_staged(source: str, *, rows: int, size: int, quarantined: int) -> None:

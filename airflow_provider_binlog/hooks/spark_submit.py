@@ -53,6 +53,14 @@ def find_environment(conn_id: str, deploy_mode: str | None = None) -> SubmitEnvi
     return SubmitEnvironment(find_spark_submit(), python, in_cluster=False)
 
 
+def need_client(what: str) -> ConfigurationError:
+    """Return the refusal of a driver in a cluster, where a file of the task is not."""
+    return ConfigurationError(
+        f"{what} is beside the task, where the driver runs if deploy_mode is client",
+        deploy_mode="cluster",
+    )
+
+
 def quiet_conf(conf: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return the settings of a job that logs errors alone, unless they say otherwise."""
     return {**QUIET, **(conf or {})}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,7 @@ from airflow_provider_binlog.changes import InvalidText, Policies, ZeroDates
 from airflow_provider_binlog.errors import ConfigurationError, error_context
 from airflow_provider_binlog.hooks.binlog import BinlogHook
 from airflow_provider_binlog.limits import read_size
-from airflow_provider_binlog.names import split_table_name
+from airflow_provider_binlog.names import read_table_name
 from airflow_provider_binlog.protected_columns import ColumnRules, find_secret
 from airflow_provider_binlog.schema import TableName
 from airflow_provider_binlog.sources.binlog_source import BinlogSource, SnapshotLock, check_choice
@@ -135,18 +134,22 @@ class SnapshotArguments(BaseOperator):
 
         Without options, the columns that the log was captured without are excluded, too.
         """
+        from airflow_provider_binlog.snapshot.plan import SnapshotRequest
+
+        check_choice(SnapshotLock, self.lock, "lock")
         given = self.options is not None
         latest = None if given else ManifestLog(store, source.name).latest()
-        columns = read_columns(source, self.options, () if latest is None else latest.columns)
-        request = read_request(
-            source,
-            run=run,
+        return SnapshotRequest(
+            source_name=source.name,
             name=name,
-            where=self.where,
-            lock=self.lock,
-            chunk_bytes=self.chunk_bytes,
+            created_by=run,
+            where=self.where or None,
+            exact=self.lock == "brief",
+            chunk_bytes=read_size(self.chunk_bytes, "chunk_bytes"),
+            policies=Policies(ZeroDates(source.zero_dates), InvalidText(source.invalid_text)),
+            columns=read_columns(source, self.options, () if latest is None else latest.columns),
+            throttle=self.read_throttle(),
         )
-        return replace(request, columns=columns, throttle=self.read_throttle())
 
     def read_throttle(self) -> Throttle:
         """Return the throttle of a task."""
@@ -158,30 +161,6 @@ class SnapshotArguments(BaseOperator):
             read_number(self.max_replica_lag, "max_replica_lag"),
             tuple(BinlogHook(conn_id).settings.connect for conn_id in self.replica_conn_ids),
         )
-
-
-def read_request(
-    source: BinlogSource,
-    *,
-    run: str,
-    name: TableName,
-    where: str | None,
-    lock: object,
-    chunk_bytes: object,
-) -> SnapshotRequest:
-    """Return the request of a snapshot."""
-    from airflow_provider_binlog.snapshot.plan import SnapshotRequest
-
-    check_choice(SnapshotLock, lock, "lock")
-    return SnapshotRequest(
-        source_name=source.name,
-        name=name,
-        created_by=run,
-        where=where or None,
-        exact=lock == "brief",
-        chunk_bytes=read_size(chunk_bytes, "chunk_bytes"),
-        policies=Policies(ZeroDates(source.zero_dates), InvalidText(source.invalid_text)),
-    )
 
 
 def read_chunk_range(value: object) -> tuple[str, int, int]:
@@ -220,13 +199,3 @@ def server_settings(source: BinlogSource) -> ConnectionSettings:
     if source.files is not None:
         raise ConfigurationError("a snapshot reads a server, not files: give conn_id")
     return BinlogHook(source.conn_id).settings
-
-
-def read_table_name(value: object) -> TableName:
-    """Return database and table."""
-    database, table = split_table_name(value) if isinstance(value, str) else ("", "")
-    if not database or not table:
-        raise ConfigurationError(
-            "table is the name of one table, such as shop.orders, or `my.shop`.orders", given=value
-        )
-    return database, table

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_provider_binlog.checkpoint import Checkpoint, advance, checkpoint_key
-from airflow_provider_binlog.errors import BinlogError
-from airflow_provider_binlog.hooks.metrics import send_lag
+from airflow_provider_binlog.hooks.metrics import try_to_send_lag
 from airflow_provider_binlog.hooks.object_storage import open_store
 from airflow_provider_binlog.hooks.tasks import (
     AirflowVariableStore,
@@ -34,7 +34,6 @@ from airflow_provider_binlog.operators.extract import (
     warn_of_quarantines,
 )
 from airflow_provider_binlog.position import Position
-from airflow_provider_binlog.sources.state import Log
 from airflow_provider_binlog.stored_json import utc_now
 
 if TYPE_CHECKING:
@@ -118,22 +117,13 @@ class BinlogFollowOperator(RangeOperator):
                 )
                 checkpoint = self._advance(source.name, checkpoint, extracted, run)
                 if progress.add(counts):
-                    self._send_lag(log, checkpoint, source.name)
+                    read = partial(log.read_lag, checkpoint.position, checkpoint.identity)
+                    try_to_send_lag(source.name, read, self.log)
                 self.note_lineage(extracted.manifests)
                 staged = counts if staged is None else join_counts(staged, counts)
                 quarantined = len(staged["quarantined"])
                 send_counts(extracted, counts["rows"], quarantined=quarantined, name=source.name)
         return staged
-
-    def _send_lag(self, log: Log, checkpoint: Checkpoint, name: str) -> None:
-        """Send the lag of what is staged. That it is not known now stops nothing."""
-        try:
-            lag = log.read_lag(checkpoint.position, checkpoint.identity)
-        except BinlogError as error:
-            self.log.warning("%s: the lag is not known: %s", name, error)
-            return
-        if lag is not None:
-            send_lag(name, lag)
 
     def _advance(
         self, name: str, checkpoint: Checkpoint, extracted: Extracted, run: str

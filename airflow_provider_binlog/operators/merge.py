@@ -14,11 +14,11 @@ from typing import Any
 from airflow.sdk import Context
 from airflow.sdk.definitions.xcom_arg import XComArg
 
-from airflow_provider_binlog.errors import ConfigurationError
 from airflow_provider_binlog.hooks import lineage
 from airflow_provider_binlog.hooks.binlog import read_postgres_settings
 from airflow_provider_binlog.hooks.metrics import send_states
 from airflow_provider_binlog.hooks.object_storage import lake_location, open_store, spark_location
+from airflow_provider_binlog.hooks.spark_submit import need_client
 from airflow_provider_binlog.hooks.tasks import (
     add_to_aliases,
     fail_unless_retryable,
@@ -203,11 +203,7 @@ class BinlogMergeOperator(SparkJobOperator):
             with TemporaryDirectory(prefix="binlog-merge-") as folder:
                 if self.format == "postgresql":
                     if environment.in_cluster:
-                        raise ConfigurationError(
-                            "the driver runs beside the task, where it finds the password: "
-                            "deploy_mode is client",
-                            deploy_mode="cluster",
-                        )
+                        raise need_client("the file with the password")
                     file = Path(folder) / "connection.json"
                     settings = read_postgres_settings(self.lake)
                     settings.write(file)

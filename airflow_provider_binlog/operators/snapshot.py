@@ -28,13 +28,12 @@ from airflow_provider_binlog.hooks.tasks import (
     show_position,
 )
 from airflow_provider_binlog.limits import Limits, limits_in_bytes, read_limits
-from airflow_provider_binlog.names import join_table_name
+from airflow_provider_binlog.names import join_table_name, read_table_name
 from airflow_provider_binlog.operators.arguments import (
     RELOAD_OF_RUN,
     SnapshotArguments,
     read_chunk_range,
     read_globs,
-    read_table_name,
     server_settings,
 )
 from airflow_provider_binlog.operators.links import SOURCE_LINKS

@@ -18,6 +18,7 @@ from airflow_provider_binlog.hooks.object_storage import locate
 from airflow_provider_binlog.hooks.spark_submit import (
     explain_failure,
     find_environment,
+    need_client,
     quiet_conf,
     silence,
 )
@@ -109,11 +110,7 @@ class EngineOperator(RendersObjects, BaseOperator):
     def _hook(self, py_files: str, arguments: Sequence[Any]) -> SparkSubmitHook:
         given = {"conn_id": "spark_default", "name": "binlog-read", **(self.spark or {})}
         if given.pop("deploy_mode", "client") != "client":
-            raise ConfigurationError(
-                "the driver runs beside the task, where it finds the passwords: deploy_mode is "
-                "client",
-                deploy_mode=(self.spark or {}).get("deploy_mode"),
-            )
+            raise need_client("the file with the passwords")
         names = signature(SparkSubmitHook.__init__).parameters.keys() - _OWN
         if unknown := sorted(given.keys() - names):
             raise ConfigurationError(

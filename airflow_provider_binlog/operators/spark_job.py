@@ -13,17 +13,13 @@ from airflow.sdk import BaseOperatorLink, Context
 from airflow.sdk.definitions.xcom_arg import XComArg
 from airflow.sdk.exceptions import AirflowException
 
-from airflow_provider_binlog.errors import (
-    ConfigurationError,
-    MergeError,
-    ObjectMissingError,
-    UnknownMergeError,
-)
+from airflow_provider_binlog.errors import ObjectMissingError, UnknownMergeError
 from airflow_provider_binlog.hooks.object_storage import open_store, spark_location
 from airflow_provider_binlog.hooks.spark_submit import (
     SubmitEnvironment,
     explain_failure,
     find_environment,
+    need_client,
     quiet_conf,
     shared_classes,
     silence,
@@ -31,7 +27,7 @@ from airflow_provider_binlog.hooks.spark_submit import (
 from airflow_provider_binlog.hooks.tasks import RendersObjects
 from airflow_provider_binlog.operators.arguments import read_location
 from airflow_provider_binlog.operators.links import BinlogErrorLink
-from airflow_provider_binlog.spark.job.options import build_py_files
+from airflow_provider_binlog.spark.job.options import build_py_files, find_error
 from airflow_provider_binlog.staging.object_store import ObjectStore
 from airflow_provider_binlog.staging.paths import part_key, report_path
 
@@ -77,11 +73,7 @@ class SparkJobOperator(RendersObjects, SparkSubmitOperator):
         """
         environment = find_environment(self._conn_id, self._deploy_mode)
         if environment.in_cluster and self.shared_archive:
-            raise ConfigurationError(
-                "shared_archive= is a file beside the task, where the driver runs if deploy_mode "
-                "is client",
-                deploy_mode="cluster",
-            )
+            raise need_client("the file of shared_archive=")
         self._spark_binary = self._spark_binary or environment.spark_binary
         self.env_vars = {**environment.env_vars, **(self.env_vars or {})}
         return environment
@@ -160,15 +152,6 @@ class SparkJobOperator(RendersObjects, SparkSubmitOperator):
         hook = super()._get_hook()
         silence(hook, given)
         return hook
-
-
-def find_error(report: Mapping[str, Any]) -> MergeError | None:
-    """Return the error that a job reports; None if it reports none."""
-    if report.get("status") != "failed":
-        return None
-    tables = [f"{row['table']}: {row['error']}" for row in report["tables"] if row["error"]]
-    failures = [report["error"], *tables] if report["error"] else tables
-    return (UnknownMergeError if report["retryable"] else MergeError)("; ".join(failures))
 
 
 def read_report(store: ObjectStore, key: str) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from urllib.parse import quote, urlsplit
 from airflow_provider_binlog.checkpoint import KEY_PREFIX, Checkpoint, checkpoint_key
 from airflow_provider_binlog.errors import BinlogError, CheckpointError, ConfigurationError
 from airflow_provider_binlog.hooks.tasks import VARIABLE_DESCRIPTION
-from airflow_provider_binlog.operators.arguments import read_table_name
+from airflow_provider_binlog.names import read_table_name
 from airflow_provider_binlog.plugins import staged
 from airflow_provider_binlog.plugins.airflow_api import AirflowApi, AirflowRefusedError
 from airflow_provider_binlog.plugins.charts import chart_of_lag, chart_of_rows, time_line

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from airflow.sdk import BaseSensorOperator, Context, PokeReturnValue, conf
@@ -21,7 +22,7 @@ from airflow_provider_binlog.checkpoint import (
 )
 from airflow_provider_binlog.hooks import tasks
 from airflow_provider_binlog.hooks.binlog import BinlogHook
-from airflow_provider_binlog.hooks.metrics import send_lag
+from airflow_provider_binlog.hooks.metrics import send_lag, try_to_send_lag
 from airflow_provider_binlog.hooks.object_storage import open_store
 from airflow_provider_binlog.hooks.tasks import AirflowVariableStore, RendersObjects
 from airflow_provider_binlog.limits import read_size
@@ -29,7 +30,7 @@ from airflow_provider_binlog.operators.arguments import read_number
 from airflow_provider_binlog.operators.links import SOURCE_LINKS
 from airflow_provider_binlog.sources import binlog_source
 from airflow_provider_binlog.sources.binlog_source import BinlogSource, WhenNothingNew
-from airflow_provider_binlog.sources.lag import Lag, Thresholds, read_lag
+from airflow_provider_binlog.sources.lag import Thresholds, read_lag
 from airflow_provider_binlog.sources.settings import Connections
 from airflow_provider_binlog.sources.state import SourceState, read_server_state
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
@@ -132,7 +133,7 @@ class BinlogPositionSensor(RendersObjects, BaseSensorOperator):
             source = binlog_source.read_source(self.source)
             with tasks.naming_repairs(source, self.staging_path):
                 state = self._read_state(source)
-                few = self._find_shortage(state, self._read_lag(source, state))
+                few = self._find_shortage(source, state)
                 is_due = state.has_work and not few
                 unmerged = "" if is_due else self._find_unmerged(source, state)
         end, described = state.log_end, _describe(source, state)
@@ -152,29 +153,22 @@ class BinlogPositionSensor(RendersObjects, BaseSensorOperator):
         is_done = self.when_nothing_new == "proceed"
         return PokeReturnValue(is_done=is_done, xcom_value=described)
 
-    def _read_lag(self, source: BinlogSource, state: SourceState) -> Lag | None:
-        """Return the lag of the checkpoint, and send it; None where no position is one here.
+    def _find_shortage(self, source: BinlogSource, state: SourceState) -> str:
+        """Return why what was logged is not staged yet; empty if it is, or nothing was logged.
 
-        Without thresholds it is for the metric alone: that it is not known now stops nothing.
+        The lag is sent, also where nothing was logged: a metric keeps its last value.
         """
         # After a failover, and where the log was purged, a run is due in any case.
         if state.checkpoint is None or not state.start:
-            return None
-        try:
-            lag = read_lag(self._connect(source), state.start, state.identity)
-        except errors.BinlogError as error:
-            if self._read_thresholds():
-                raise
-            self.log.warning("%s: the lag is not known: %s", source.name, error)
-            return None
-        # Also where nothing was logged: a metric keeps its last value.
-        send_lag(source.name, lag)
-        return lag
-
-    def _find_shortage(self, state: SourceState, lag: Lag | None) -> str:
-        """Return why what was logged is not staged yet; empty if it is, or nothing was logged."""
+            return ""
+        read = partial(read_lag, self._connect(source), state.start, state.identity)
         thresholds = self._read_thresholds()
-        if not thresholds or lag is None or not state.has_work or thresholds.find_reason(lag):
+        if not thresholds:
+            try_to_send_lag(source.name, read, self.log)
+            return ""
+        lag = read()
+        send_lag(source.name, lag)
+        if not state.has_work or thresholds.find_reason(lag):
             return ""
         return f"{lag.bytes:,} bytes wait, for {lag.seconds:.0f} s, which is below the thresholds"
 

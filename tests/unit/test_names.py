@@ -18,6 +18,7 @@ from airflow_provider_binlog.names import (
     join_table_name,
     matches_globs,
     quote_identifier,
+    read_table_name,
     split_table_name,
 )
 
@@ -114,3 +115,14 @@ def test_many_globs_match_as_each_of_them_does(glob: str, name: str) -> None:
 )
 def test_the_name_of_a_table_is_read_as_it_is_written(name: tuple[str, str]) -> None:
     assert split_table_name(join_table_name(name)) == name
+
+
+@pytest.mark.parametrize("table", ["", "orders", ".orders", "shop.", None, 7])
+def test_a_table_has_a_database_and_a_name(table: object) -> None:
+    with pytest.raises(ConfigurationError, match="table is the name of one table"):
+        read_table_name(table)
+
+
+def test_a_name_may_contain_dots() -> None:
+    assert read_table_name("shop.orders.2024") == ("shop", "orders.2024")
+    assert read_table_name("`my.shop`.orders") == ("my.shop", "orders")

@@ -16,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NoReturn
 
-from airflow_provider_binlog.errors import ConfigurationError
+from airflow_provider_binlog.errors import ConfigurationError, MergeError, UnknownMergeError
 from airflow_provider_binlog.names import GlobMatcher, find_unmatched, matches_globs
 from airflow_provider_binlog.position import Position
 from airflow_provider_binlog.schema import TableName
@@ -281,6 +281,15 @@ def pack(sources: Iterable[Path], folder: str | Path) -> Path:
     Path(scratch).chmod(0o644)
     Path(scratch).replace(path)
     return path
+
+
+def find_error(report: Mapping[str, Any]) -> MergeError | None:
+    """Return the error that a job reports; None if it reports none."""
+    if report.get("status") != "failed":
+        return None
+    tables = [f"{row['table']}: {row['error']}" for row in report["tables"] if row["error"]]
+    failures = [report["error"], *tables] if report["error"] else tables
+    return (UnknownMergeError if report["retryable"] else MergeError)("; ".join(failures))
 
 
 FORMAT = "airflow-provider-binlog/merge-report"

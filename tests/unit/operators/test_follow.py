@@ -15,6 +15,7 @@ from airflow.sdk.observability import stats
 from airflow_provider_binlog import BinlogFollowOperator, BinlogSource
 from airflow_provider_binlog.capture.extract import Extracted
 from airflow_provider_binlog.errors import ConnectionLostError
+from airflow_provider_binlog.hooks.metrics import try_to_send_lag
 from airflow_provider_binlog.sources.lag import Lag
 from tests.contract.checkpoint import checkpoint
 from tests.unit.staging.manifests import manifest
@@ -92,10 +93,9 @@ def test_the_lag_is_sent_where_it_is_known_and_stops_nothing_where_not(
     sent: dict[str, float] = {}
     monkeypatch.setattr(stats, "gauge", lambda name, value, tags: sent.update({name: value}))
     lost = None if known else ConnectionLostError("too many connections")
-    log = Mock(read_lag=Mock(return_value=a_lag(), side_effect=lost))
-    operator = an_operator()
+    read = Mock(return_value=a_lag(), side_effect=lost)
 
-    operator._send_lag(log, checkpoint(1), "shop")
+    try_to_send_lag("shop", read, an_operator().log)
 
     assert ("too many connections" in capsys.readouterr().out) is not known
     assert sent == (

@@ -18,24 +18,13 @@ from airflow_provider_binlog.errors import (
 )
 from airflow_provider_binlog.executors.job import ChunkWork
 from airflow_provider_binlog.hooks.binlog import BinlogHook
-from airflow_provider_binlog.operators.arguments import read_chunk_range, read_table_name
+from airflow_provider_binlog.operators.arguments import read_chunk_range
 from airflow_provider_binlog.snapshot.plan import SnapshotFiles
 from airflow_provider_binlog.sources.settings import ConnectionSettings
 from tests.support.stores import open_store
 from tests.unit.snapshot.test_plan import REQUEST, plan
 
 SHOP = BinlogSource("shop", start="now")
-
-
-@pytest.mark.parametrize("table", ["", "orders", ".orders", "shop.", None, 7])
-def test_a_table_has_a_database_and_a_name(table: object) -> None:
-    with pytest.raises(ConfigurationError, match="table is the name of one table"):
-        read_table_name(table)
-
-
-def test_a_name_may_contain_dots() -> None:
-    assert read_table_name("shop.orders.2024") == ("shop", "orders.2024")
-    assert read_table_name("`my.shop`.orders") == ("my.shop", "orders")
 
 
 @pytest.mark.parametrize("mapped", [TableAlteredError("altered"), ServerChangedError("another")])
