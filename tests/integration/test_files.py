@@ -369,20 +369,3 @@ def test_the_command_line_reads_the_same(
     for source in (folder, f"{folder}/", f"{folder}/binlog.*"):
         assert main(["events", source]) == 0
         assert capsys.readouterr().out == expected
-
-
-def test_verify_says_what_was_seen(
-    shop: Shop, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    fill(shop)
-    shop.flush()
-    shop.copy(str(tmp_path))
-
-    code = main(["rows", "--verify", str(tmp_path), "--table", f"{shop.database.name}.*"])
-
-    printed = capsys.readouterr()
-    lines = [line.split() for line in printed.out.splitlines()]
-    counts = ["4", "2", "inserts,", "1", "updates,", "1", "deletes"]
-    assert (code, printed.err) == (0, "")
-    assert [f"{shop.database.name}.t", *counts] in lines
-    assert ["refused", "0"] in lines

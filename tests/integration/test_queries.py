@@ -413,25 +413,3 @@ def test_any_other_error_keeps_its_words(connection: Connection) -> None:
     with pytest.raises(SourceError, match=r"Unknown system variable.*code=1193") as caught:
         query(connection, "SELECT @@nosuch")
     assert not caught.value.retryable
-
-
-@pytest.mark.parametrize("name", ["mysql97", "mariadb1011"])
-def test_a_server_without_a_log_says_what_to_do(
-    name: str, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    server = Server.create(name, tmp_path_factory.mktemp(name))
-    server.start({"skip_log_bin": 1})
-
-    try:
-        with closing(connect(server)) as connection:
-            for run_query in (
-                queries.identify,
-                queries.log_end,
-                queries.binary_logs,
-                queries.first_position,
-                check_setup,
-            ):
-                with pytest.raises(ServerSetupError, match="put log_bin=binlog under"):
-                    run_query(connection)
-    finally:
-        server.stop()

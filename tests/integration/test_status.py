@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from airflow_provider_binlog import BinlogHook
 from airflow_provider_binlog.cli.commands import main
-from tests.fixtures.mysql import execute
+from airflow_provider_binlog.errors import ServerSetupError
+from airflow_provider_binlog.transport.server.queries import (
+    binary_logs,
+    first_position,
+    identify,
+    log_end,
+)
+from airflow_provider_binlog.transport.server.setup import check_setup
+from tests.fixtures.mysql import connect, execute
 from tests.services.servers import Server
 
 if TYPE_CHECKING:
@@ -50,13 +60,22 @@ def test_an_account_without_any_grant(server: Server, capsys: pytest.CaptureFixt
 
 @pytest.mark.parametrize("name", ["mysql97", "mariadb118"])
 def test_a_server_without_a_log(
-    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    name: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     server = Server.create(name, tmp_path / "server")
     server.start({"skip_log_bin": 1, "binlog_format": "MIXED"})
+    monkeypatch.setenv("AIRFLOW_CONN_BINLOG_DEFAULT", f"binlog://root@{server.host}:{server.port}")
     try:
         as_root = run(capsys, "status", server.dsn)
         as_stranger = run(capsys, "status", dsn(server))
+        is_ready, tested = BinlogHook().test_connection()
+        with closing(connect(server)) as connection:
+            for query in (identify, log_end, binary_logs, first_position, check_setup):
+                with pytest.raises(ServerSetupError, match="put log_bin=binlog under"):
+                    query(connection)
     finally:
         server.stop()
 
@@ -65,5 +84,8 @@ def test_a_server_without_a_log(
         assert status["problems"][0].startswith("the server writes no binary log: put log_bin=")
         assert status["problems"][1].startswith("binlog_format is MIXED")
     assert len(as_root[1]["problems"]) == 2
+    assert not is_ready
+    assert "(1) the server writes no binary log: put log_bin=binlog under" in tested
+    assert "(2) binlog_format is MIXED" in tested
     assert "REPLICATION CLIENT" in as_stranger[1]["problems"][2]
     assert "REPLICATION SLAVE" in as_stranger[1]["problems"][3]

@@ -34,7 +34,6 @@ from airflow_provider_binlog.triggers.binlog import (
     Since,
     find_growth,
 )
-from tests.fixtures import mysql
 from tests.services.servers import Server
 from tests.support.stores import open_store
 from tests.unit.staging.manifests import IDENTITY, manifest
@@ -92,36 +91,6 @@ def test_the_connection_is_tested(database: Database) -> None:
     assert database.server.name[:5] in text
 
 
-def test_a_connection_that_lacks_privileges_says_which(
-    mysql97: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    mysql.execute(mysql97, "CREATE USER IF NOT EXISTS nobody IDENTIFIED BY 'p'")
-    monkeypatch.setenv(CONNECTION, f"binlog://nobody:p@{mysql97.host}:{mysql97.port}")
-
-    ready, text = BinlogHook().test_connection()
-
-    assert not ready
-    assert "REPLICATION CLIENT" in text
-    assert "REPLICATION SLAVE" in text
-
-
-def test_a_server_without_a_log_says_all_that_is_missing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    server = Server.create("mysql97", tmp_path / "server")
-    server.start({"skip_log_bin": 1, "binlog_format": "MIXED"})
-    monkeypatch.setenv(CONNECTION, f"binlog://root@{server.host}:{server.port}")
-
-    try:
-        ready, text = BinlogHook().test_connection()
-    finally:
-        server.stop()
-
-    assert not ready
-    assert "(1) the server writes no binary log: put log_bin=binlog under" in text
-    assert "SET PERSIST binlog_format = ROW;" in text
-
-
 @pytest.mark.parametrize(
     "fields", [{"password": "wrong"}, {"port": 1}, {"extra": {"ssl_mode": "no"}}]
 )
@@ -153,18 +122,6 @@ def test_a_start_is_resolved(database: Database) -> None:
 
     assert log.resolve("now") == log_end()
     assert log.resolve("earliest") == Position("binlog.000001", 4)
-
-
-def test_a_gtid_set_is_where_the_next_transaction_begins(database: Database) -> None:
-    database.execute("CREATE TABLE t (id INT PRIMARY KEY)")
-    with closing(BinlogHook().get_conn()) as connection:
-        applied = queries.gtid_executed(connection)
-    at = log_end()
-    database.execute("INSERT INTO t VALUES (1)", "INSERT INTO t VALUES (2)")
-
-    found = ServerLog(BinlogHook().settings).resolve(applied)
-
-    assert (found.coordinates, found.gtid) == (at.coordinates, applied)
 
 
 def test_the_first_run_has_work_at_once(database: Database) -> None:

@@ -48,7 +48,14 @@ MORE = [
     "BEGIN",
     "INSERT INTO t (id) VALUES (11)",
     "SAVEPOINT a",
+    "INSERT INTO t (id) VALUES (12)",
+    "ROLLBACK TO a",
     "COMMIT",
+    "CREATE TABLE copied SELECT * FROM t",
+    "CREATE TEMPORARY TABLE passing (a INT)",
+    "DROP TEMPORARY TABLE passing",
+    "CREATE VIEW seen AS SELECT id FROM t",
+    "FLUSH TABLES",
     "SET @text = 'it''s', @number = -3, @decimal = -12.345, @nothing = NULL, @real = 0.1e0",
     "SET SESSION binlog_format = STATEMENT",
     "CREATE TABLE s (id INT AUTO_INCREMENT PRIMARY KEY, v VARCHAR(99))",
@@ -61,6 +68,8 @@ MORE = [
     "DROP TABLE `od``d\t\\x`",
 ]
 MYSQL_MORE = [
+    "CREATE TABLE vectors (v VECTOR(3), hidden INT INVISIBLE)",
+    "INSERT INTO vectors (v) VALUES (TO_VECTOR('[1,2,3]'))",
     "SET binlog_rows_query_log_events = 1",
     "INSERT INTO t (id) VALUES (20)",
     "SET gtid_next = 'AUTOMATIC:tag'",
@@ -71,6 +80,13 @@ MYSQL_MORE = [
     "UPDATE t SET v = NULL",
 ]
 MARIADB_MORE = [
+    "CREATE TABLE loose (a INT) ENGINE=MyISAM",
+    *("BEGIN", "INSERT INTO t (id) VALUES (30)", "SAVEPOINT b", "INSERT INTO loose VALUES (1)"),
+    *("ROLLBACK TO b", "COMMIT"),
+    "CREATE SEQUENCE numbers",
+    "SELECT NEXTVAL(numbers)",
+    "DROP SEQUENCE numbers",
+    "SET STATEMENT sql_mode = '' FOR ALTER TABLE t ADD f INT",
     "SET GLOBAL log_bin_compress = 1, log_bin_compress_min_len = 10",
     "INSERT INTO t (id, v) VALUES (22, REPEAT('a', 20))",
     "UPDATE t SET v = NULL",

@@ -198,31 +198,5 @@ def test_types_that_only_information_schema_reports(
     assert "whether what looks like BINARY is UUID, INET or VECTOR" in note
 
 
-MIXED = [
-    "CREATE TABLE t (id INT PRIMARY KEY)",
-    "CREATE TABLE loose (id INT PRIMARY KEY) ENGINE=MyISAM",
-]
-
-
-def test_logged_changes_that_were_rolled_back_are_refused(
-    full: Begun, capsys: pytest.CaptureFixture[str]
-) -> None:
-    full.database.execute(
-        *MIXED,
-        *("BEGIN", "INSERT INTO t VALUES (1)", "SAVEPOINT `é`", "INSERT INTO t VALUES (2)"),
-        *("INSERT INTO loose VALUES (3)", "ROLLBACK TO `é`", "INSERT INTO t VALUES (4)", "COMMIT"),
-    )
-
-    for source in (full.of_server(), full.of_file()):
-        code, out = verified(capsys, *source)
-
-        assert code == 1
-        (refused,) = [line for line in out.splitlines() if "rolled back to a savepoint" in line]
-        assert "ROLLBACK TO `é`" in refused
-        # Which of them were rolled back is not read: all that is logged is counted.
-        assert count_line(full, "t", 3, "3 inserts") in out
-        assert count_line(full, "loose", 1, "1 inserts") in out
-
-
 def count_line(begun: Begun, table: str, count: int, changes: str) -> str:
     return f"  {f'{begun.database.name}.{table}':<30}{count:>12}  {changes}\n"

@@ -287,26 +287,6 @@ def test_a_server_names_what_its_log_does_not(capsys: pytest.CaptureFixture[str]
     assert "  shop.a                                   1  1 inserts" in out
 
 
-def test_rows_from_before_a_table_was_re_created_are_refused(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    file = BinlogFile()
-    file.add_transaction(1, changes(NAMELESS, 1, 2))
-    refused_at = file.offsets[-2]
-    for number, sql in ((2, "DROP TABLE nameless"), (3, "CREATE TABLE nameless (id INT)")):
-        file.add(EventType.GTID, builder.gtid(number))
-        file.add(EventType.QUERY, builder.query(sql))
-    file.add_transaction(4, changes(NAMELESS, 3))
-    log = Served(file, nameless="id")
-
-    refused, out = verify_served(capsys, log)
-
-    (line,) = [each for each in out.splitlines() if "the log does not say enough" in each]
-    assert f"binlog.000001:{refused_at}  " in line
-    assert refused == 1
-    assert "  shop.nameless                            3  3 inserts" in out
-
-
 @pytest.mark.parametrize(
     "failure", [AccessDeniedError("not for you"), TableLockedError("held", table="shop.nameless")]
 )
