@@ -42,17 +42,10 @@ class Range:
 
     def blocks(self, start: Position | None = None) -> Iterator[EventBlock]:
         """Yield the events of the range, or of its rest from `start` on."""
-        blocks = self.log.blocks(start or self.start)
-        if self.stop is None:
-            yield from blocks
-            return
-        stop = self.log.number(self.stop.file), self.stop.offset
-        for block in blocks:
-            number = self.log.number(block.file)
-            if (number, int(block.offset[0])) >= stop:
-                return
+        for block in self.log.blocks(start or self.start, self.stop):
             count = len(block)
-            if number == stop[0]:
+            if self.stop is not None and block.file == self.stop.file:
+                # The last block may go on beyond the stop.
                 count = int((block.offset < self.stop.offset).sum())
             yield block.part(0, count)
 

@@ -70,12 +70,6 @@ class FileLog(state.Log):
         """Return where the last whole transaction of the last file ends; read once."""
         return self._end
 
-    def number(self, file: str) -> int:
-        """Return the number in the file's name, or its index among the files as given."""
-        if not self._files.as_given:
-            return super().number(file)
-        return self._index(file)
-
     def after(self, file: str) -> Position | None:
         """Return where the next file starts."""
         following = self._names[self._names.index(file) + 1 :]
@@ -83,6 +77,8 @@ class FileLog(state.Log):
 
     def blocks(self, start: Position, stop: Position | None = None) -> Iterator[EventBlock]:
         """Yield what the files hold."""
+        if stop is not None and self._files.as_given:
+            self._index(stop.file)  # refuses a stop in another file
         return self._from(start).blocks(start, stop)
 
     def close(self) -> None:

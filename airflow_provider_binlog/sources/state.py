@@ -217,10 +217,6 @@ class Log(BlockStream, Protocol):
     def end(self) -> Position:
         """Return where the log ends now: between two transactions."""
 
-    def number(self, file: str) -> int:
-        """Return a number by which the log's files are ordered."""
-        return split_file_name(file)[1]
-
     def after(self, file: str) -> Position | None:  # noqa: ARG002
         """Return where to continue after a file that cannot be read; None if that is nowhere.
 

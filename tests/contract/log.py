@@ -16,7 +16,7 @@ from airflow_provider_binlog.errors import (
     ConfigurationError,
     ForeignPositionError,
 )
-from airflow_provider_binlog.position import Position, SourceIdentity
+from airflow_provider_binlog.position import Position, SourceIdentity, split_file_name
 from airflow_provider_binlog.sources.state import Log
 
 OpenLog = Callable[[], Log]
@@ -53,7 +53,7 @@ class LogCases:
         files = [block.file for block in opened.blocks(opened.first(), opened.end())]
         opened.close()
 
-        numbers = [opened.number(file) for file in files]
+        numbers = [split_file_name(file)[1] for file in files]
         assert numbers == sorted(numbers)
         assert len(set(numbers)) == len(set(files)) > 1
 

@@ -70,7 +70,8 @@ class Served(ServerLog):
     def blocks(self, start: Position, stop: Position | None = None) -> Iterator[EventBlock]:
         file: BinlogFile = vars(self)["file"]
         for block in split_blocks(NAME, file, range(1, len(file.offsets))):
-            if int(block.offset[0]) >= start.offset:
+            offset = int(block.offset[0])
+            if offset >= start.offset and (stop is None or offset < stop.offset):
                 yield block
 
 
