@@ -24,23 +24,6 @@ from airflow_provider_binlog.transport.server import queries
 _PAUSE_SECONDS_MAX = 300.0
 
 
-class Since(NamedTuple):
-    """A position, and the server that issued it."""
-
-    position: Position
-    identity: SourceIdentity
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values that `from_json` reads back."""
-        return {"position": self.position.to_json(), "identity": self.identity.to_json()}
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Since:
-        """Read what `to_json` wrote."""
-        identity = SourceIdentity.from_json(value["identity"])
-        return cls(Position.from_json(value["position"]), identity)
-
-
 class BinlogPositionTrigger(BaseTrigger):
     """Fire when the log of a server has grown since a position, by as much as is worth a run.
 
@@ -48,7 +31,7 @@ class BinlogPositionTrigger(BaseTrigger):
     resumes, also after an error here that is not retryable, which it raises in the task.
 
     :param binlog_conn_id: Id of a connection of type ``binlog``.
-    :param since: The position and its server, as `Since.to_json` returns them; None for the
+    :param since: ``{"position", "identity"}``, a position and its server in JSON; None for the
         checkpoint of ``source``.
     :param source: The source's name.
     :param min_bytes, min_transactions, max_lag: As the sensor has them.
@@ -93,7 +76,7 @@ class BinlogPositionTrigger(BaseTrigger):
                     return
                 connection = await BinlogHook.aget_connection(self.binlog_conn_id)
                 grown = await asyncio.to_thread(
-                    find_growth, read_settings(connection), since, thresholds
+                    find_growth, read_settings(connection), *since, thresholds
                 )
             except (AirflowNotFoundException, AirflowRuntimeError) as error:
                 # Or Airflow does not answer. The sensor finds out, in a task that has retries.
@@ -112,27 +95,31 @@ class BinlogPositionTrigger(BaseTrigger):
                 pause = pauses.after_success()
             await asyncio.sleep(pause)
 
-    async def _find_since(self) -> Since | None:
+    async def _find_since(self) -> tuple[Position, SourceIdentity] | None:
         if self.since is not None:
-            return Since.from_json(self.since)
+            identity = SourceIdentity.from_json(self.since["identity"])
+            return Position.from_json(self.since["position"]), identity
         # By the thread that Airflow's own calls come from.
         read = sync_to_async(load)
         checkpoint = await read(AirflowVariableStore(), checkpoint_key(self.source))
-        return None if checkpoint is None else Since(checkpoint.position, checkpoint.identity)
+        return None if checkpoint is None else (checkpoint.position, checkpoint.identity)
 
 
 def find_growth(
-    settings: ConnectionSettings, since: Since, thresholds: Thresholds
+    settings: ConnectionSettings,
+    position: Position,
+    identity: SourceIdentity,
+    thresholds: Thresholds,
 ) -> dict[str, str]:
-    """Return where the log ends, and why that is worth a run; empty if it is not."""
+    """Return where the log ends, and why what follows a position is worth a run; or nothing."""
     connect = Connections(settings).open
     with closing(connect()) as connection:
         end = queries.log_end(connection)
-    if end.coordinates == since.position.coordinates:
+    if end.coordinates == position.coordinates:
         return {}
     if not thresholds:
         return {"log_end": str(end), "reason": "the log has grown"}
-    reason = thresholds.find_reason(read_lag(connect, since.position, since.identity))
+    reason = thresholds.find_reason(read_lag(connect, position, identity))
     return {"log_end": str(end), "reason": reason} if reason else {}
 
 

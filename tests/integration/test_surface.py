@@ -31,7 +31,6 @@ from airflow_provider_binlog.triggers.binlog import (
     BinlogPositionTrigger,
     BinlogWatcherTrigger,
     LogEnd,
-    Since,
     find_growth,
 )
 from tests.services.servers import Server
@@ -204,8 +203,7 @@ def test_it_defers_and_queries_again_when_resumed(
         waiting.execute({})
     trigger = deferred.value.trigger
     assert isinstance(trigger, BinlogPositionTrigger)
-    assert trigger.since is not None
-    assert Since.from_json(trigger.since) == Since(at, identity())
+    assert read_since(trigger) == (at, identity())
     with pytest.raises(TaskDeferred):  # nothing has come after all
         waiting.execute_complete({}, {"log_end": str(at)})
 
@@ -216,8 +214,15 @@ def test_it_defers_and_queries_again_when_resumed(
     assert Position.from_json(waiting.execute_complete({}, payload)["start"]) == at
 
 
+def read_since(trigger: Any) -> tuple[Position, SourceIdentity]:
+    since = trigger.since
+    return Position.from_json(since["position"]), SourceIdentity.from_json(since["identity"])
+
+
 def a_trigger(since: Position | None, **thresholds: Any) -> BinlogPositionTrigger:
-    where = None if since is None else Since(since, identity()).to_json()
+    where = None
+    if since is not None:
+        where = {"position": since.to_json(), "identity": identity().to_json()}
     return BinlogPositionTrigger(
         binlog_conn_id="binlog_default",
         source="shop",
@@ -319,11 +324,11 @@ def test_little_is_left_for_a_later_run(
     with pytest.raises(TaskDeferred) as deferred:
         sensor(deferrable=True, **thresholds).execute({})
     # The trigger sees it so, too.
-    trigger, since = deferred.value.trigger, Since(at, identity())
+    trigger: Any = deferred.value.trigger
     given = Thresholds(trigger.min_bytes, trigger.min_transactions, trigger.max_lag)
-    assert Since.from_json(trigger.since) == since
-    assert find_growth(BinlogHook().settings, since, given) == {}
-    grown = find_growth(BinlogHook().settings, since, Thresholds(min_bytes=1))
+    assert read_since(trigger) == (at, identity())
+    assert find_growth(BinlogHook().settings, at, identity(), given) == {}
+    grown = find_growth(BinlogHook().settings, at, identity(), Thresholds(min_bytes=1))
     assert grown["log_end"] == str(log_end())
 
 
