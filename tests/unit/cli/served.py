@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from airflow_provider_binlog.binlog.header import EventType
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position
 from airflow_provider_binlog.sources.server_log import ServerLog
 from airflow_provider_binlog.sources.settings import ConnectionSettings
 from airflow_provider_binlog.sql.columns import PartialSchema
 from airflow_provider_binlog.transport.server.information_schema import ServerTables
-from tests.support.logs import split_blocks
+from tests.support import builder
+from tests.support.builder import BinlogFile
+from tests.support.logs import TABLES, insert, split_blocks
 from tests.support.server_tables import server_column, server_table
+from tests.support.table_map_builder import table_map
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -18,10 +23,29 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.blocks.block import EventBlock
     from airflow_provider_binlog.errors import BinlogError
     from airflow_provider_binlog.schema import TableName
-    from tests.support.builder import BinlogFile
 
 NAME = "binlog.000001"
 FIRST = Position(NAME, FIRST_OFFSET)
+A = TABLES[0]
+SPARSE = replace(
+    A,
+    columns=tuple(replace(each, name=None, unsigned=None) for each in A.columns),
+    primary_key=None,
+)
+
+
+def a_log(*steps: str) -> BinlogFile:
+    """Return a log of statements, and of rows: "+" with all metadata, "-" without."""
+    file = BinlogFile()
+    for number, step in enumerate(steps, start=1):
+        if step in "-+":
+            made = insert(A, [-1])
+            described = table_map(SPARSE if step == "-" else A)
+            file.add_transaction(number, [(EventType.TABLE_MAP, described), (made.type, made.body)])
+        else:
+            file.add(EventType.GTID, builder.gtid(number))
+            file.add(EventType.QUERY, builder.query(step))
+    return file
 
 
 class Served(ServerLog):

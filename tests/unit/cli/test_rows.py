@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,18 +12,13 @@ from airflow_provider_binlog.cli.commands import main
 from tests.support import builder
 from tests.support.builder import BinlogFile
 from tests.support.compression import inner_events, payload, zstd
-from tests.support.logs import TABLES, Made, insert
+from tests.support.logs import Made, insert
 from tests.support.table_map_builder import table_map
+from tests.unit.cli.served import A, a_log
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-A = TABLES[0]
-SPARSE = replace(
-    A,
-    columns=tuple(replace(each, name=None, unsigned=None) for each in A.columns),
-    primary_key=None,
-)
 XID = "X'61',X'',1"
 
 
@@ -116,20 +110,11 @@ def tuple_of(made: Made) -> tuple[int, bytes]:
     return made.type, made.body
 
 
-def sparse_log() -> BinlogFile:
-    file, inserted = BinlogFile(), tuple_of(insert(A, [-1]))
-    file.add_transaction(1, [(EventType.TABLE_MAP, table_map(SPARSE)), inserted])
-    file.add(EventType.GTID, builder.gtid(2))
-    file.add(EventType.QUERY, builder.query("ALTER TABLE a RENAME COLUMN id TO u"))
-    file.add_transaction(3, [(EventType.TABLE_MAP, table_map(SPARSE)), inserted])
-    return file
-
-
 def test_what_a_file_does_not_say_is_said_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "binlog.000001"
-    path.write_bytes(bytes(sparse_log()))
+    path.write_bytes(bytes(a_log("-", "ALTER TABLE a RENAME COLUMN id TO u", "-")))
 
     assert main(["rows", str(path)]) == 0
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,37 +12,15 @@ from airflow_provider_binlog.cli.rows import print_rows
 from airflow_provider_binlog.cli.source import Range
 from airflow_provider_binlog.errors import AccessDeniedError, FormatError, TableLockedError
 from airflow_provider_binlog.position import Position
-from tests.support import builder
 from tests.support.builder import BinlogFile
-from tests.support.logs import TABLES, insert
+from tests.support.logs import insert
 from tests.support.table_map_builder import table_map
-from tests.unit.cli.served import FIRST, NAME, Served
+from tests.unit.cli.served import FIRST, NAME, SPARSE, A, Served, a_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from airflow_provider_binlog.blocks.block import EventBlock
-
-A = TABLES[0]
-SPARSE = replace(
-    A,
-    columns=tuple(replace(each, name=None, unsigned=None) for each in A.columns),
-    primary_key=None,
-)
-
-
-def a_log(*steps: str) -> BinlogFile:
-    """Return a log of statements, and of rows: "+" with all metadata, "-" without."""
-    file = BinlogFile()
-    for number, step in enumerate(steps, start=1):
-        if step in "-+":
-            made = insert(A, [-1])
-            described = table_map(SPARSE if step == "-" else A)
-            file.add_transaction(number, [(EventType.TABLE_MAP, described), (made.type, made.body)])
-        else:
-            file.add(EventType.GTID, builder.gtid(number))
-            file.add(EventType.QUERY, builder.query(step))
-    return file
 
 
 def printed(log: Served, stop: Position | None = None) -> list[dict[str, Any]]:
