@@ -92,7 +92,7 @@ class MemoryLake:
         # Below this place its progress is kept.
         self.target = {"format": "delta", "lake": "file:///memory"}
         self._tables = MemoryTarget()
-        self._files = _Files(store, source)
+        self._files = StoredFiles(store, source)
         self._rows = _Rows(self._files, self._tables)
 
     def merge(self, arguments: Sequence[str]) -> Report:
@@ -121,27 +121,10 @@ class MemoryLake:
                     yield f"{table.name}: {each}"
 
 
-class _Files(StoredFiles):
-    """What a merge reads and writes."""
-
-    def __init__(self, store: ObjectStore, source: str) -> None:
-        super().__init__(store, source)
-        self._objects = store
-
-    def size(self, path: str) -> int | None:
-        return self._objects.size(self.locate(path))
-
-    def write(self, path: str, data: bytes) -> None:
-        self._objects.write(self.locate(path), data)
-
-    def delete(self, path: str) -> None:
-        self._objects.delete_folder(self.locate(path))
-
-
 class _Rows(MemoryRows):
     """Makes the rows of changes from parts as they are staged."""
 
-    def __init__(self, files: _Files, target: MemoryTarget) -> None:
+    def __init__(self, files: StoredFiles, target: MemoryTarget) -> None:
         self._files, self.target = files, target
 
     def _changes(self, segment: Segment) -> list[ReadChange]:

@@ -25,23 +25,10 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.schema import TableName
 
 
-class Files(StoredFiles):
-    """The staged files, to be written as a merge does."""
-
-    def size(self, path: str) -> int | None:
-        raise NotImplementedError(path)
-
-    def write(self, path: str, data: bytes) -> None:
-        self._store.write(self.locate(path), data)
-
-    def delete(self, path: str) -> None:
-        raise NotImplementedError(path)
-
-
 def publish(staging: str, lake: str, tables: dict[TableName, TableProgress]) -> None:
     """Note what a merge into a lake left of its tables."""
     save_progress(
-        Files(open_store(staging), "shop"),
+        StoredFiles(open_store(staging), "shop"),
         progress_folder("delta", lake, TableRules()),
         Progress(lake=f"delta {lake}", tables=tables),
         loaded=None,

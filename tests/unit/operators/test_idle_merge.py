@@ -22,7 +22,6 @@ from airflow_provider_binlog.spark.merge.progress import (
     save_progress,
 )
 from airflow_provider_binlog.spark.target.state import Hold, Mark
-from airflow_provider_binlog.staging.object_store import ObjectStore
 from airflow_provider_binlog.staging.paths import StoredFiles
 from airflow_provider_binlog.table_options import TableRules
 from tests.support.stores import open_store
@@ -32,32 +31,15 @@ from tests.unit.spark.staged_changes import INT
 FOLDER = progress_folder("delta", "file:///lake", TableRules())
 
 
-class Files(StoredFiles):
-    """What the job writes, too."""
-
-    def __init__(self, store: ObjectStore) -> None:
-        super().__init__(store, "shop")
-        self.store = store
-
-    def size(self, path: str) -> int | None:
-        return self.store.size(self.locate(path))
-
-    def write(self, path: str, data: bytes) -> None:
-        self.store.write(self.locate(path), data)
-
-    def delete(self, path: str) -> None:
-        raise NotImplementedError(path)
+@pytest.fixture
+def files(tmp_path: Path) -> StoredFiles:
+    return StoredFiles(open_store(f"file://{tmp_path}"), "shop")
 
 
 @pytest.fixture
-def files(tmp_path: Path) -> Files:
-    return Files(open_store(f"file://{tmp_path}"))
-
-
-@pytest.fixture
-def orders(files: Files) -> Table:
+def orders(files: StoredFiles, tmp_path: Path) -> Table:
     """One merged manifest of one table."""
-    source = Source(files.store, "shop")
+    source = Source(open_store(f"file://{tmp_path}"), "shop")
     orders = source.create("shop", "orders", {"id": INT}, ("id",))
     orders.insert(id=1)
     manifest = source.commit()
@@ -66,12 +48,12 @@ def orders(files: Files) -> Table:
     return orders
 
 
-def _save(files: Files, progress: Progress) -> None:
+def _save(files: StoredFiles, progress: Progress) -> None:
     loaded = load_progress(files, FOLDER)
     save_progress(files, FOLDER, progress, loaded=loaded, merged=progress.tables.keys())
 
 
-def _find(files: Files, *more: str, through: int | None = None) -> dict[str, Any] | None:
+def _find(files: StoredFiles, *more: str, through: int | None = None) -> dict[str, Any] | None:
     return find_idle_report(files, [*_arguments(through), *more])
 
 
@@ -85,7 +67,7 @@ def _arguments(through: int | None = None) -> list[str]:
     )
 
 
-def test_what_is_merged_is_not_merged_again(files: Files, orders: Table) -> None:
+def test_what_is_merged_is_not_merged_again(files: StoredFiles, orders: Table) -> None:
     report = _find(files)
 
     assert report is not None
@@ -95,7 +77,7 @@ def test_what_is_merged_is_not_merged_again(files: Files, orders: Table) -> None
     assert _find(files, through=1) is not None
 
 
-def test_a_new_manifest_is_merged(files: Files, orders: Table) -> None:
+def test_a_new_manifest_is_merged(files: StoredFiles, orders: Table) -> None:
     orders.insert(id=2)
     orders.source.commit()
 
@@ -104,7 +86,7 @@ def test_a_new_manifest_is_merged(files: Files, orders: Table) -> None:
 
 
 def test_a_source_that_was_captured_again_under_its_name_is_refused(
-    files: Files, orders: Table
+    files: StoredFiles, orders: Table
 ) -> None:
     """Else the first manifests would be taken for those that the lake has got."""
     second = orders.source.make_manifest()
@@ -114,18 +96,18 @@ def test_a_source_that_was_captured_again_under_its_name_is_refused(
         _find(files)
 
 
-def test_without_progress_the_job_is_submitted(files: Files, orders: Table) -> None:
+def test_without_progress_the_job_is_submitted(files: StoredFiles, orders: Table) -> None:
     assert _find(files, "--lake", "file:///other") is None
     assert _find(files, "--options", '{"*": {"target": "{table}"}}') is None
 
 
-def test_after_a_killed_merge_none_is_idle(files: Files, orders: Table) -> None:
+def test_after_a_killed_merge_none_is_idle(files: StoredFiles, orders: Table) -> None:
     note_start(files, FOLDER, [orders.name])
 
     assert _find(files) is None
 
 
-def test_a_table_that_waits_is_merged_by_who_is_for_it(files: Files, orders: Table) -> None:
+def test_a_table_that_waits_is_merged_by_who_is_for_it(files: StoredFiles, orders: Table) -> None:
     manifest = orders.source.log.load(1)
     tables = {orders.name: TableProgress(first=1, pending=True)}
     _save(files, replace(Progress().read([manifest]), tables=tables))
@@ -134,14 +116,14 @@ def test_a_table_that_waits_is_merged_by_who_is_for_it(files: Files, orders: Tab
     assert _find(files, "--exclude", "shop.*") is not None
 
 
-def test_globs_that_match_nothing_staged_are_reported(files: Files, orders: Table) -> None:
+def test_globs_that_match_nothing_staged_are_reported(files: StoredFiles, orders: Table) -> None:
     report = _find(files, "--tables", "shop.*", "shop.Orders", "--exclude", "*.audit")
 
     assert report is not None
     assert report["unmatched"] == ["shop.Orders", "*.audit"]
 
 
-def test_a_stale_table_is_reported(files: Files, orders: Table) -> None:
+def test_a_stale_table_is_reported(files: StoredFiles, orders: Table) -> None:
     manifest = orders.source.log.load(1)
     state = Hold("stale", "its key changed", "binlog.000001:4")
     tables = {orders.name: TableProgress(Mark(1), first=2, pending=True, hold=state)}
@@ -157,7 +139,7 @@ def test_a_stale_table_is_reported(files: Files, orders: Table) -> None:
 
 
 def test_an_unreadable_snapshot_is_left_to_the_merge_of_its_table(
-    files: Files, orders: Table
+    files: StoredFiles, orders: Table
 ) -> None:
     """Its id has the table's digest: merges that are not for the table find nothing to do."""
     files.write(snapshot_path(f"20261122T000000.000000Z-{table_digest(orders.name)}"), b"cut")
@@ -167,7 +149,7 @@ def test_an_unreadable_snapshot_is_left_to_the_merge_of_its_table(
 
 
 def test_an_unreadable_snapshot_of_a_table_that_no_merge_has_seen_is_reported(
-    files: Files, orders: Table
+    files: StoredFiles, orders: Table
 ) -> None:
     name = ("shop", "new")
     id_ = f"20261122T000000.000000Z-{table_digest(name)}"

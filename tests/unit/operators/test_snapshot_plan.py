@@ -27,9 +27,10 @@ from airflow_provider_binlog.spark.merge.progress import (
     save_progress,
 )
 from airflow_provider_binlog.spark.target.state import Hold, Mark
+from airflow_provider_binlog.staging.paths import StoredFiles
 from airflow_provider_binlog.transport.server import information_schema
 from tests.support.stores import open_store
-from tests.unit.operators.test_idle_merge import FOLDER, Files
+from tests.unit.operators.test_idle_merge import FOLDER
 from tests.unit.spark.history import Source
 from tests.unit.spark.made_snapshots import SnapshotMaker, take_snapshot
 from tests.unit.spark.staged_changes import INT
@@ -94,7 +95,7 @@ class _Shop:
         self.progress = replace(
             self.progress, tables={self.orders.name: known}, snapshots=frozenset(snapshots)
         )
-        files = Files(self.orders.source.store)
+        files = StoredFiles(self.orders.source.store, "shop")
         loaded = load_progress(files, FOLDER)
         save_progress(files, FOLDER, self.progress, loaded=loaded, merged=[self.orders.name])
 

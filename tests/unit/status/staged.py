@@ -13,8 +13,8 @@ from airflow_provider_binlog.spark.merge.progress import (
     save_progress,
 )
 from airflow_provider_binlog.spark.target.state import ForeignWrite, Hold, Mark
-from airflow_provider_binlog.staging.paths import read_manifests
-from tests.unit.operators.test_idle_merge import FOLDER, Files
+from airflow_provider_binlog.staging.paths import StoredFiles, read_manifests
+from tests.unit.operators.test_idle_merge import FOLDER
 from tests.unit.spark.history import Source, Table
 from tests.unit.spark.staged_changes import INT
 
@@ -45,7 +45,7 @@ def merge(
 
     `others` are staged, and merged into other lakes.
     """
-    files = Files(source.store)
+    files = StoredFiles(source.store, source.name)
     tables = {
         name: TableProgress(
             Mark(through),
