@@ -23,14 +23,6 @@ OpenLog = Callable[[], Log]
 Write = Callable[[], None]
 
 
-class Checkpoints(dict[str, str]):
-    """Checkpoints in memory."""
-
-    def set(self, key: str, value: str) -> None:
-        """Store `value`."""
-        self[key] = value
-
-
 def saved(identity: SourceIdentity, position: Position) -> Checkpoint:
     return Checkpoint(identity, position, 1, "2026-11-21T00:00:00+00:00", "a test")
 

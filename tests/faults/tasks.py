@@ -30,20 +30,13 @@ from airflow_provider_binlog.transport.server import queries
 from tests.fixtures.mysql import Database
 from tests.support.extract_worker import context
 from tests.support.staged import apply_all, manifests_after
+from tests.support.stores import Checkpoints
 
 # A test that waits this long has found a leak.
 _SECONDS_MAX = 20.0
 READ_TIMEOUT = 3
 LARGE = 1_000_000
 SESSIONS = "SELECT id FROM information_schema.processlist WHERE user = 'root'"
-
-
-class Variables(dict[str, str]):
-    """Airflow's Variables, of one test."""
-
-    def set(self, key: str, value: str) -> None:
-        """Save a value."""
-        self[key] = value
 
 
 @dataclass
@@ -70,7 +63,7 @@ class Tasks:
     store: ObjectStore
     patch: pytest.MonkeyPatch
     source: BinlogSource = field(default_factory=lambda: BinlogSource("shop", start="now"))
-    variables: Variables = field(default_factory=Variables)
+    variables: Checkpoints = field(default_factory=Checkpoints)
     port: int = 0
     server_id: int | None = None
     account: Mapping[str, Any] = field(default_factory=lambda: {"login": "root"})
@@ -81,7 +74,7 @@ class Tasks:
     def named(self, name: str, **options: Any) -> Tasks:
         """Return another source of the same database, of which nothing is staged yet."""
         source = replace(self.source, name=name, **options)
-        return replace(self, source=source, variables=Variables())
+        return replace(self, source=source, variables=Checkpoints())
 
     def begin(self) -> None:
         """Save where the log ends, and let a table and some changes follow."""

@@ -35,6 +35,7 @@ from tests.fuzz import seeds
 from tests.fuzz.mutate import mutate, mutate_json
 from tests.reference.rows_header import RowsHeader
 from tests.support import builder
+from tests.support.stores import Checkpoints
 from tests.unit.staging.manifests import manifest
 
 Mutate = Callable[[Random, bytes, Sequence[bytes]], bytes]
@@ -235,7 +236,7 @@ def _checkpoint(data: bytes) -> None:
         raise Wrong("a checkpoint that does not survive being written")
     known = _CHECKPOINT
     for one, other in ((known, found), (found, known)):
-        store = _Store()
+        store = Checkpoints()
         advance(store, "key", expected=None, new=one)
         try:
             advance(store, "key", expected=one, new=other)
@@ -243,19 +244,6 @@ def _checkpoint(data: bytes) -> None:
             check_text(error)
             if load(store, "key") != one:
                 raise Wrong(f"a checkpoint moved in spite of {error}") from error
-
-
-class _Store:
-    """A store of one checkpoint."""
-
-    def __init__(self) -> None:
-        self._text: str | None = None
-
-    def get(self, key: str) -> str | None:
-        return self._text
-
-    def set(self, key: str, value: str) -> None:
-        self._text = value
 
 
 def _file_name(data: bytes) -> None:

@@ -37,12 +37,11 @@ from airflow_provider_binlog.sources.file_log import FileLog
 from airflow_provider_binlog.sources.server_log import ServerLog
 from airflow_provider_binlog.sources.settings import ConnectionSettings
 from airflow_provider_binlog.transport.server import queries
-from tests.contract.log import Checkpoints
 from tests.fixtures.mysql import connect, execute, flush_log, purge
 from tests.services.servers import Server
 from tests.support.extract_worker import context
 from tests.support.requests import a_request
-from tests.support.stores import open_store
+from tests.support.stores import Checkpoints, open_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

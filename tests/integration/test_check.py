@@ -16,10 +16,10 @@ from airflow_provider_binlog.cli.commands import main
 from airflow_provider_binlog.operators import extract
 from airflow_provider_binlog.sources.lag import read_lag
 from airflow_provider_binlog.transport.server import queries
-from tests.faults.tasks import Variables
 from tests.fixtures.mysql import connect, execute
 from tests.services.servers import Server
 from tests.support.extract_worker import context
+from tests.support.stores import Checkpoints
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -107,7 +107,7 @@ def quarantined(
         end = queries.log_end(connection)
     for name, values in rows.items():
         execute(server, f"INSERT INTO `{name}` {values}", database="shop")
-    variables = Variables()
+    variables = Checkpoints()
     monkeypatch.setattr(extract, "AirflowVariableStore", lambda: variables)
     monkeypatch.setattr(BaseHook, "get_connection", lambda *_: connection_to(server))
     staged = BinlogExtractOperator(

@@ -29,14 +29,13 @@ from airflow_provider_binlog.sources.state import SourceState
 from airflow_provider_binlog.spark.target.properties import IDENTITY as IDENTITY_PROPERTY
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
 from airflow_provider_binlog.table_options import TableOptions, TableRules
-from tests.contract.log import Checkpoints
 from tests.fixtures.mysql import Database, execute, flush_log, prepare, purge, query
 from tests.fixtures.proxy import Proxy
 from tests.integration.test_xa import Ranges
 from tests.services.servers import Server
 from tests.support.requests import a_request
 from tests.support.staged import manifests_after
-from tests.support.stores import open_store
+from tests.support.stores import Checkpoints, open_store
 from tests.unit.spark.history import IDENTITY, Source, Table
 from tests.unit.spark.staged_changes import INT
 

@@ -12,10 +12,9 @@ from airflow_provider_binlog.checkpoint import Checkpoint, checkpoint_key
 from airflow_provider_binlog.cli import checkpoints, servers, staging
 from airflow_provider_binlog.cli.commands import main
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
-from tests.faults.tasks import Variables
 from tests.fixtures.mysql import Database, execute
 from tests.services.servers import Server
-from tests.support.stores import open_store
+from tests.support.stores import Checkpoints, open_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,7 +47,7 @@ def test_a_range_and_snapshots_are_staged_by_hand(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
-    variables, path = Variables(), f"file://{tmp_path}"
+    variables, path = Checkpoints(), f"file://{tmp_path}"
     for module in (checkpoints, servers, staging):
         monkeypatch.setattr(module, "MetastoreVariableStore", lambda: variables)
     database = create_database(mysql97)

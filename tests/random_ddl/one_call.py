@@ -24,13 +24,12 @@ from airflow_provider_binlog.sensors import binlog
 from airflow_provider_binlog.snapshot import take
 from airflow_provider_binlog.snapshot.chunk import read_chunk
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
-from tests.faults.tasks import Variables
 from tests.random_ddl.comparison import select_all
 from tests.random_ddl.loading import LASTING
 from tests.random_ddl.run import WrongError
 from tests.support.extract_worker import context
 from tests.support.staged import manifests_after
-from tests.support.stores import open_store
+from tests.support.stores import Checkpoints, open_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -87,7 +86,7 @@ class OneCall:
         self.runs = self.equal = 0
         self._databases, self._lake = databases, lake
         self.account, self._select = dict(account or {}), select
-        self._variables = Variables()
+        self._variables = Checkpoints()
         self._staging, self._source, self._chunk_bytes = staging, source, chunk_bytes
 
     @cached_property

@@ -23,8 +23,7 @@ from airflow_provider_binlog.position import Position
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
 from airflow_provider_binlog.stored_json import digest_of_values
 from tests.contract.checkpoint import IDENTITY, KEY, CheckpointStoreCases, checkpoint
-from tests.contract.log import Checkpoints
-from tests.support.stores import open_store
+from tests.support.stores import Checkpoints, open_store
 from tests.unit.staging.manifests import manifest
 
 

@@ -14,7 +14,7 @@ from airflow_provider_binlog.cli import checkpoints
 from airflow_provider_binlog.cli.commands import main
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
 from airflow_provider_binlog.staging.paths import part_key
-from tests.support.stores import open_store
+from tests.support.stores import Checkpoints, open_store
 from tests.unit.staging.manifests import manifest
 
 if TYPE_CHECKING:
@@ -25,20 +25,15 @@ if TYPE_CHECKING:
 DATA = b"rows"
 
 
-class Variables:
-    """A store of checkpoints in memory."""
-
-    saved: dict[str, str]
-
-    def get(self, key: str) -> str | None:
-        return self.saved.get(key)
-
-    def set(self, key: str, value: str) -> None:
-        self.saved[key] = value
+@pytest.fixture
+def variables(monkeypatch: pytest.MonkeyPatch) -> Checkpoints:
+    saved = Checkpoints()
+    monkeypatch.setattr(checkpoints, "MetastoreVariableStore", lambda: saved)
+    return saved
 
 
 @pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ObjectStore:
+def store(tmp_path: Path) -> ObjectStore:
     """Three manifests of a source, and their parts."""
     store = open_store(f"file://{tmp_path}")
     log = ManifestLog(store, "shop")
@@ -50,8 +45,6 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ObjectStore:
         part = replace(part, bytes=len(DATA), sha256=digest)
         log.commit(replace(staged, tables=(replace(orders, parts=(part,)), other)))
         store.write(part_key("shop", part.path), DATA)
-    Variables.saved = {}
-    monkeypatch.setattr(checkpoints, "MetastoreVariableStore", Variables)
     return store
 
 
@@ -108,7 +101,10 @@ def test_nothing_staged_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 def test_a_checkpoint_is_rebuilt_and_rewound(
-    store: ObjectStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    store: ObjectStore,
+    variables: Checkpoints,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     staging = f"file://{tmp_path}"
     assert main(["checkpoint", "show", "shop"]) == 1
@@ -118,7 +114,7 @@ def test_a_checkpoint_is_rebuilt_and_rewound(
 
     stop = ManifestLog(store, "shop").load(1).stop
     assert rewound["position"] == f"{stop.file}:{stop.offset}"
-    saved = Checkpoint.decode(Variables.saved[checkpoint_key("shop")])
+    saved = Checkpoint.decode(variables[checkpoint_key("shop")])
     assert (saved.sequence, saved.position) == (1, stop)
     assert run(capsys, "checkpoint", "show", "shop") == rewound
 
