@@ -12,7 +12,6 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import fsspec
-import pyarrow as pa
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from pymysql.cursors import DictCursor
@@ -29,6 +28,7 @@ from airflow_provider_binlog.transport.files.reader import FileBlockStream
 from tests.fixtures import mysql
 from tests.fixtures.mysql import Database, prepare
 from tests.services.servers import Server
+from tests.support.compression import zstd_stream
 from tests.support.lake import aws_connection
 from tests.support.staged import apply_all
 from tests.support.stores import open_store
@@ -41,14 +41,7 @@ if TYPE_CHECKING:
 Variables = dict[str, str]
 
 
-def zstd(data: bytes) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.CompressedOutputStream(sink, "zstd") as stream:
-        stream.write(data)
-    return sink.getvalue().to_pybytes()
-
-
-FORMS: dict[str, Callable[[bytes], bytes]] = {"": bytes, ".gz": gzip.compress, ".zst": zstd}
+FORMS: dict[str, Callable[[bytes], bytes]] = {"": bytes, ".gz": gzip.compress, ".zst": zstd_stream}
 
 
 @pytest.fixture

@@ -8,15 +8,12 @@ import pytest
 
 from airflow_provider_binlog.spark.merge import run as merge_run
 from airflow_provider_binlog.spark.target.state import Mark
+from tests.support.killed_writes import Killed
 from tests.unit.spark.staged_changes import BIGINT, INT, TEXT, ColumnType
 from tests.unit.spark.workplace import in_either_format, sorted_rows
 
 if TYPE_CHECKING:
     from tests.unit.spark.workplace import Workplace
-
-
-class Killed(BaseException):
-    """The process ends here."""
 
 
 def kill(workplace: Workplace, owner: Any, step: str, *, after: bool) -> None:

@@ -14,6 +14,7 @@ from airflow_provider_binlog.spark.target.postgresql import connection as connec
 from airflow_provider_binlog.spark.target.postgresql.target import PostgresTarget
 from airflow_provider_binlog.table_options import TableRules
 from tests.services.postgresql import PostgresServer
+from tests.support.killed_writes import Killed
 from tests.support.postgresql import administer, read_rows
 from tests.unit.spark.database_workplace import database_workplace as make_workplace
 from tests.unit.spark.made_snapshots import take_snapshot
@@ -33,10 +34,6 @@ pytestmark = pytest.mark.spark
 LONG = "é" * 40
 JSON = ColumnType("json", pa.string())
 PRICE = ColumnType("decimal(65,30)", pa.string())
-
-
-class Killed(BaseException):
-    """The process ends here."""
 
 
 @dataclass

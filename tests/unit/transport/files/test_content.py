@@ -10,11 +10,11 @@ import tracemalloc
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
 import pytest
 
 from airflow_provider_binlog.errors import FormatError, TruncatedError
 from airflow_provider_binlog.transport.files.content import Content, open_content
+from tests.support.compression import zstd_stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,22 +22,15 @@ if TYPE_CHECKING:
 DATA = bytes(range(256)) * 3000
 
 
-def zstd(data: bytes) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.CompressedOutputStream(sink, "zstd") as stream:
-        stream.write(data)
-    return sink.getvalue().to_pybytes()
-
-
 FORMS: dict[str, Callable[[bytes], bytes]] = {
     "plain": bytes,
     "gzip": gzip.compress,
     "gzip in members": lambda data: gzip.compress(data[:9]) + gzip.compress(data[9:]),
     "gzip before zeros": lambda data: gzip.compress(data) + bytes(100),
-    "zstd": zstd,
-    "zstd in frames": lambda data: zstd(data[:9]) + zstd(b"") + zstd(data[9:]),
+    "zstd": zstd_stream,
+    "zstd in frames": lambda data: zstd_stream(data[:9]) + zstd_stream(b"") + zstd_stream(data[9:]),
     "zstd after a skippable frame": lambda data: (
-        b"\x50\x2a\x4d\x18" + (3).to_bytes(4, "little") + b"abc" + zstd(data)
+        b"\x50\x2a\x4d\x18" + (3).to_bytes(4, "little") + b"abc" + zstd_stream(data)
     ),
 }
 COMPRESSED = [name for name in FORMS if name != "plain"]

@@ -11,7 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
 import pytest
 
 from airflow_provider_binlog.binlog.header import ARTIFICIAL, IN_USE, RELAY_LOG, EventType
@@ -29,6 +28,7 @@ from airflow_provider_binlog.position import Flavor, Position
 from airflow_provider_binlog.transport.files.reader import FileBlockStream
 from tests.support import builder
 from tests.support.builder import BinlogFile
+from tests.support.compression import zstd
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -328,10 +328,6 @@ def test_files_may_lie_elsewhere() -> None:
 
 
 # ------------------------------------------------------------------- compressed copies
-
-
-def zstd(data: bytes) -> bytes:
-    return bytes(pa.Codec("zstd").compress(data))
 
 
 @pytest.mark.parametrize(("suffix", "pack"), [(".gz", gzip.compress), (".zst", zstd)])
