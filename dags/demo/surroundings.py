@@ -11,12 +11,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from airflow_provider_binlog.spark.job.session import (
-    delta_conf,
-    iceberg_conf,
-    join_confs,
-    s3a_conf,
-)
+from airflow_provider_binlog.spark.job.session import delta_conf, iceberg_conf
 from dags.demo.choice import Choice
 from dags.demo.lake_worker import CONF, DATABASE
 from tests.services.jars import postgresql_jars, spark_jars
@@ -25,6 +20,7 @@ from tests.services.postgresql import PostgresServer
 from tests.services.processes import ROOT, RUN_FOLDER, end_all
 from tests.services.progress import ServiceError
 from tests.services.s3 import S3Server
+from tests.support.spark_conf import join_confs, s3a_conf
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -188,7 +184,6 @@ class Surroundings:
                 endpoint=self.s3.endpoint,
                 access_key=self.s3.access_key,
                 secret_key=self.s3.secret_key,
-                region=self.s3.region,
             )
             conf = join_confs(conf, store)
         return conf

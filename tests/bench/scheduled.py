@@ -24,17 +24,13 @@ from typing import Any
 from airflow_provider_binlog.hooks.spark_submit import shared_classes
 from airflow_provider_binlog.spark.job import session
 from airflow_provider_binlog.spark.job.options import APPLICATION, build_py_files
-from airflow_provider_binlog.spark.job.session import (
-    delta_conf,
-    iceberg_conf,
-    job_settings,
-    join_confs,
-)
+from airflow_provider_binlog.spark.job.session import delta_conf, iceberg_conf, job_settings
 from tests.bench.merge_data import SmallTables
 from tests.bench.merge_lake import CATALOG, THREADS, BenchLake, Cost, start_spark
 from tests.fixtures.spark import find_environment
 from tests.services.jars import spark_jars
 from tests.services.processes import ROOT, RUN_FOLDER
+from tests.support.spark_conf import join_confs
 
 _FORMATS = "delta", "iceberg"
 _SOURCE = "shop"

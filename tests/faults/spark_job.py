@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from airflow_provider_binlog.spark.job.options import APPLICATION, build_py_files
-from airflow_provider_binlog.spark.job.session import delta_conf, iceberg_conf, join_confs
+from airflow_provider_binlog.spark.job.session import delta_conf, iceberg_conf
 from tests.fixtures.spark import SparkEnvironment
+from tests.support.spark_conf import join_confs
 from tests.unit.spark.workplace import Workplace
 
 

@@ -7,12 +7,13 @@ from uuid import uuid4
 
 import pytest
 
-from airflow_provider_binlog.spark.job.session import iceberg_conf, s3a_conf
+from airflow_provider_binlog.spark.job.session import iceberg_conf
 from tests.faults.faulty_s3 import Fault, FaultyS3, Request, once_each
 from tests.faults.test_spark import fails
 from tests.fixtures.spark import SparkEnvironment
 from tests.integration.test_object_store import store_at
 from tests.services.s3 import S3Server
+from tests.support.spark_conf import s3a_conf
 from tests.unit.spark.session import add_catalog, shared_session
 from tests.unit.spark.staged_changes import INT, TEXT
 from tests.unit.spark.workplace import Workplace

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import airflow_provider_binlog.example_dags
-from airflow_provider_binlog.spark.job.session import join_confs
 from tests.fixtures import mysql
 from tests.fixtures.mysql import Database
 from tests.services.servers import Server
 from tests.support.lake import Lake, aws_connection, store_conf
 from tests.support.protected import find_planted
+from tests.support.spark_conf import join_confs
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,7 +12,7 @@ import pyarrow.parquet
 import pytest
 
 from airflow_provider_binlog.spark.job.options import APPLICATION, build_py_files
-from airflow_provider_binlog.spark.job.session import delta_conf, join_confs
+from airflow_provider_binlog.spark.job.session import delta_conf
 from airflow_provider_binlog.table_options import TableOptions, TableRules
 from tests.fixtures.spark import SparkEnvironment
 from tests.services.hive_metastore import HiveMetastore
@@ -20,6 +20,7 @@ from tests.support import read_tables
 from tests.support.compare import compare, select
 from tests.support.compare import read_tables as tables_of
 from tests.support.pipeline import Pipeline
+from tests.support.spark_conf import join_confs
 
 pytestmark = [
     pytest.mark.server,

@@ -14,12 +14,9 @@ import pytest
 from airflow_provider_binlog.hooks.spark_submit import shared_classes
 from airflow_provider_binlog.spark.job import application as merge_job
 from airflow_provider_binlog.spark.job.options import APPLICATION, build_py_files
-from airflow_provider_binlog.spark.job.session import (
-    iceberg_conf,
-    join_confs,
-    s3a_conf,
-)
+from airflow_provider_binlog.spark.job.session import iceberg_conf
 from tests.faults.spark_job import SparkJob
+from tests.support.spark_conf import join_confs, s3a_conf
 from tests.support.stores import open_store
 from tests.unit.spark.session import shared_session
 from tests.unit.spark.staged_changes import INT, TEXT

@@ -9,13 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from airflow_provider_binlog.spark.job.session import (
-    delta_conf,
-    iceberg_conf,
-    join_confs,
-    s3a_conf,
-)
+from airflow_provider_binlog.spark.job.session import delta_conf, iceberg_conf
 from tests.support.compare import Difference, compare, read_tables, select
+from tests.support.spark_conf import join_confs, s3a_conf
 from tests.unit.spark.session import shared_session
 
 if TYPE_CHECKING:

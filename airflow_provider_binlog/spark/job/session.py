@@ -46,36 +46,6 @@ def iceberg_conf(catalog: str, warehouse: str) -> dict[str, str]:
     }
 
 
-def s3a_conf(
-    *, endpoint: str | None, access_key: str, secret_key: str, region: str = "us-east-1"
-) -> dict[str, str]:
-    """Return the settings with which `s3a://` reaches an S3 store; no endpoint: Amazon's own."""
-    prefix = "spark.hadoop.fs.s3a"
-    conf = {
-        f"{prefix}.access.key": access_key,
-        f"{prefix}.secret.key": secret_key,
-        f"{prefix}.endpoint.region": region,
-    }
-    if endpoint is not None:
-        conf |= {
-            f"{prefix}.endpoint": endpoint,
-            f"{prefix}.path.style.access": "true",
-            f"{prefix}.connection.ssl.enabled": str(endpoint.startswith("https:")).lower(),
-        }
-    return conf
-
-
-def join_confs(*confs: dict[str, str]) -> dict[str, str]:
-    """Return all settings in one: extensions add up, of other settings the last one holds."""
-    joined: dict[str, str] = {}
-    for conf in confs:
-        extensions = [joined.get(_EXTENSIONS), conf.get(_EXTENSIONS)]
-        joined |= conf
-        if all(extensions):
-            joined[_EXTENSIONS] = ",".join(map(str, extensions))
-    return joined
-
-
 _PINNED = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.timestampType": "TIMESTAMP_LTZ",

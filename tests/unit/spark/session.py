@@ -7,8 +7,9 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_binlog.spark.job.session import delta_conf, iceberg_conf, join_confs
+from airflow_provider_binlog.spark.job.session import delta_conf, iceberg_conf
 from tests.services.jars import catalog_jars
+from tests.support.spark_conf import join_confs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -21,12 +21,6 @@ from airflow_provider_binlog.spark.job.options import (
     build_py_files,
     parse_arguments,
 )
-from airflow_provider_binlog.spark.job.session import (
-    delta_conf,
-    iceberg_conf,
-    join_confs,
-    s3a_conf,
-)
 from airflow_provider_binlog.table_options import TableOptions, TableRules
 
 NEEDED = ["--staging", "s3a://b/s", "--source", "shop", "--format", "delta", "--lake", "s3a://b/l"]
@@ -132,20 +126,3 @@ def test_packing_needs_no_pyspark() -> None:
     code += "from airflow_provider_binlog.spark.job import options, session"
 
     subprocess.run([sys.executable, "-c", code], check=True)
-
-
-def test_confs_add_their_extensions_up() -> None:
-    conf = join_confs(delta_conf(), iceberg_conf("lake", "/w"), {"a": "b"})
-
-    assert conf["spark.sql.extensions"].count(",") == 1
-    assert conf["spark.sql.catalog.lake.warehouse"] == "/w"
-    assert conf["a"] == "b"
-
-
-def test_another_s3_server_is_reached_by_path() -> None:
-    own = s3a_conf(endpoint="http://127.0.0.1:1", access_key="a", secret_key="b")
-    amazon = s3a_conf(endpoint=None, access_key="a", secret_key="b", region="eu-west-1")
-
-    assert own["spark.hadoop.fs.s3a.path.style.access"] == "true"
-    assert own["spark.hadoop.fs.s3a.connection.ssl.enabled"] == "false"
-    assert "spark.hadoop.fs.s3a.endpoint" not in amazon
