@@ -7,6 +7,7 @@ shows that it was created or truncated: from there on the log has every row.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -200,6 +201,14 @@ class LakeTable(TableReport):
         if plan is None or plan.segment is None:
             return False
         return plan.more and self.is_merged and self.applied_after == plan.segment.mark
+
+    @contextmanager
+    def failing(self) -> Iterator[None]:
+        """Report what the body raises, which fails the job at its end."""
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001  It is reported, and the other tables go on.
+            self.fail(error)
 
     def fail(self, error: Exception) -> None:
         """Report an error."""

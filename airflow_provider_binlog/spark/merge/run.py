@@ -23,7 +23,6 @@ from pyspark.sql import SparkSession
 from airflow_provider_binlog.errors import (
     ConfigurationError,
     ManifestError,
-    MergeError,
     ReloadNeededError,
 )
 from airflow_provider_binlog.schema import TableName
@@ -303,7 +302,7 @@ def survey_tables(run: MergeRun) -> list[LakeTable]:
         target = run.lake.target.locate(name)
         table_options = run.options.table_options.of(name)
         table = LakeTable(".".join(name), target, name=name, options=table_options)
-        try:
+        with table.failing():
             state = run.lake.target.read_state(target)
             adopts = run.options.adopt or is_adopted(start.snapshots, name, start.before)
             source = run.options.source
@@ -313,8 +312,6 @@ def survey_tables(run: MergeRun) -> list[LakeTable]:
                 # The applied mark of a table with another owner has no meaning.
                 check_owner(target, state, source=source, servers=staged.now.servers, name=name)
             table.state, table.is_read = state, True
-        except Exception as error:  # noqa: BLE001  It is reported, and fails the job at its end.
-            table.fail(error)
         table.applied_before = table.applied_after = table.applied
         return table
 
@@ -336,7 +333,8 @@ def find_needs(run: MergeRun, tables: Sequence[LakeTable]) -> None:
         if table.is_followed:
             _check_number(run, table)
         if table.is_followed:
-            _cover(run, table)
+            with table.failing():
+                cover(table, run.staged, initial_load=run.options.initial_load)
         if table.error is None:
             wait_for_snapshot(table, run.staged)
     for table in tables:
@@ -345,20 +343,11 @@ def find_needs(run: MergeRun, tables: Sequence[LakeTable]) -> None:
             table.fail(needed[table.name])
 
 
-def _cover(run: MergeRun, table: LakeTable) -> None:
-    try:
-        cover(table, run.staged, initial_load=run.options.initial_load)
-    except MergeError as error:
-        table.fail(error)
-
-
 def _find_reload(run: MergeRun, table: LakeTable) -> None:
-    try:
+    with table.failing():
         find_reload(table, run.staged, run.start.snapshots)
         if table.is_active:
             check_mode(table, run.staged)
-    except Exception as error:  # noqa: BLE001  It is reported, and fails the job at its end.
-        table.fail(error)
 
 
 def _check_number(run: MergeRun, table: LakeTable) -> None:
@@ -375,17 +364,15 @@ def _check_number(run: MergeRun, table: LakeTable) -> None:
 def _plan(table: LakeTable, log: TableLog) -> None:
     if not table.is_active or not log.manifests or table.first_needed > log.last:
         return
-    try:
+    with table.failing():
         if table.reload is not None:
             plan_table_reload(table, table.reload, log)
-        else:
-            first, state, options = table.first_needed, table.state, table.options
+            return
+        first, state, options = table.first_needed, table.state, table.options
+        try:
             table.take(plan_table(table.name, log, first=first, state=state, options=options))
-    except Exception as error:  # noqa: BLE001  It is reported, and fails the job at its end.
-        if isinstance(error, ReloadNeededError) and table.reload is None:
+        except ReloadNeededError as error:
             table.hold = stale_for(error)
-        else:
-            table.fail(error)
 
 
 def _note_held(run: MergeRun, table: LakeTable) -> None:
@@ -400,21 +387,17 @@ def _note_held(run: MergeRun, table: LakeTable) -> None:
     wanted = hold_property(hold, table.applied, table.loaded)
     if state.properties.get(PROPERTY) == wanted[PROPERTY]:
         return
-    try:
+    with table.failing():
         run.lake.target.set_properties(table.target, wanted)
-    except Exception as error:  # noqa: BLE001  It is reported, and fails the job at its end.
-        table.fail(error)
 
 
 def _hold_stale(run: MergeRun, table: LakeTable, hold: Hold) -> None:
     """Leave a table at what was committed of it, until a reload."""
-    try:
+    with table.failing():
         table.state = run.lake.target.read_state(table.target)
         table.applied_after = table.applied
         table.hold = hold
         _note_held(run, table)
-    except Exception as failed:  # noqa: BLE001  It is reported, and fails the job at its end.
-        table.fail(failed)
 
 
 def _prepare(
@@ -485,12 +468,11 @@ def _note(run: MergeRun, table: LakeTable, change: TableChange[Any], commit: Com
 def _reporting(run: MergeRun, table: LakeTable) -> Iterator[None]:
     """Report how long the body took, and how it failed."""
     begun = time.monotonic()
-    try:
-        yield
-    except ReloadNeededError as error:
-        _hold_stale(run, table, stale_for(error))
-    except Exception as error:  # noqa: BLE001  It is reported, and fails the job at its end.
-        table.fail(error)
+    with table.failing():
+        try:
+            yield
+        except ReloadNeededError as error:
+            _hold_stale(run, table, stale_for(error))
     table.seconds = round(table.seconds + time.monotonic() - begun, 3)
 
 
