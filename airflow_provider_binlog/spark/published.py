@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.errors import ConfigurationError, StagingError
-from airflow_provider_binlog.names import join_table_name, split_table_name
+from airflow_provider_binlog.names import join_table_name, quote_identifier, split_table_name
 from airflow_provider_binlog.position import Position
 from airflow_provider_binlog.schema import TableName
 from airflow_provider_binlog.spark.merge.progress import (
@@ -25,7 +25,6 @@ from airflow_provider_binlog.spark.merge.progress import (
 )
 from airflow_provider_binlog.spark.names import is_folder
 from airflow_provider_binlog.spark.staged.files import HadoopFiles
-from airflow_provider_binlog.spark.target import sql as merge_sql
 from airflow_provider_binlog.staging.paths import ReadFiles
 
 if TYPE_CHECKING:
@@ -144,10 +143,11 @@ def _read(spark: SparkSession, target: str, version: int) -> DataFrame:
     if not is_folder(target):
         # The session may keep the table as it was before.
         spark.sql(f"REFRESH TABLE {target}")
-    return spark.sql(merge_sql.read_version(target, version))
+    return spark.sql(f"SELECT * FROM {target} VERSION AS OF {version}")  # noqa: S608  Both are the record's.
 
 
 def tag_published(spark: SparkSession, record: Progress, tag: str) -> None:
     """Give the Iceberg tables of a record a tag at their versions, in place of an earlier one."""
     for name, version in record.versions.items():
-        spark.sql(merge_sql.tag_version(record.tables[name].target, version, tag))
+        alter = f"ALTER TABLE {record.tables[name].target} CREATE OR REPLACE TAG"
+        spark.sql(f"{alter} {quote_identifier(tag)} AS OF VERSION {version}")

@@ -29,7 +29,7 @@ from airflow_provider_binlog.spark.job.session import (
     filtered_target,
     raise_partitions,
 )
-from airflow_provider_binlog.spark.names import is_folder
+from airflow_provider_binlog.spark.names import is_folder, quote_text
 from airflow_provider_binlog.spark.plan.evolution import Evolution
 from airflow_provider_binlog.spark.staged.types import Value
 from airflow_provider_binlog.spark.target import sql as merge_sql
@@ -181,9 +181,10 @@ class SparkTarget:
     def set_comments(self, table: str, comments: Comments) -> None:
         """Set comments; see `Target`."""
         if comments.table is not None:
-            self._session.sql(merge_sql.set_comment(table, comments.table))
+            self._session.sql(f"COMMENT ON TABLE {table} IS {quote_text(comments.table)}")
         for name, text in comments.columns.items():
-            self._session.sql(merge_sql.set_column_comment(table, name, text))
+            column, comment = quote_identifier(name), quote_text(text)
+            self._session.sql(f"ALTER TABLE {table} ALTER COLUMN {column} COMMENT {comment}")
 
     def commit(self, change: TableChange[SourceRows]) -> Commit | None:
         """Commit a change; see `Target`."""
@@ -292,7 +293,8 @@ class TableCommit:
             marks=None if keyed is None else keyed.marks,
             rest=None if keyed is None or keyed.rest is None else self._literals(keyed.rest),
         )
-        frame, filtered = rows.frame, _no_filter()
+        frame = rows.frame
+        filtered: AbstractContextManager[None] = nullcontext()
         if self._filters_target(changes, range_):
             frame = _select_rows(rows, source_column(names.index(key[0])), type_)
             filtered = filtered_target(self.session, rows.counts.keys)
@@ -427,10 +429,6 @@ class TableCommit:
         return TargetConflictError(
             "another merge committed to the target meanwhile", target=self.change.table
         )
-
-
-def _no_filter() -> AbstractContextManager[None]:
-    return nullcontext()
 
 
 def _gather(rows: SourceRows) -> DataFrame:

@@ -251,26 +251,6 @@ def create_table_as(
     )
 
 
-def add_columns(target: str, columns: Mapping[str, str]) -> str:
-    """Return the ALTER TABLE that adds columns, NULL in every row."""
-    return f"ALTER TABLE {target} ADD COLUMNS ({column_list(columns)})"
-
-
-def change_type(target: str, column: str, type_: str) -> str:
-    """Return the ALTER TABLE that widens a column."""
-    return f"ALTER TABLE {target} ALTER COLUMN {quote_identifier(column)} TYPE {type_}"
-
-
-def rename_column(target: str, old: str, new: str) -> str:
-    """Return the ALTER TABLE that renames a column."""
-    return f"ALTER TABLE {target} RENAME COLUMN {quote_identifier(old)} TO {quote_identifier(new)}"
-
-
-def drop_columns(target: str, columns: Iterable[str]) -> str:
-    """Return the ALTER TABLE that drops columns."""
-    return f"ALTER TABLE {target} DROP COLUMNS ({', '.join(map(quote_identifier, columns))})"
-
-
 def alter_statements(target: str, columns: Iterable[str], evolution: Evolution) -> list[str]:
     """Return the statements that evolve a lake table; none takes a name that is in use.
 
@@ -278,14 +258,16 @@ def alter_statements(target: str, columns: Iterable[str], evolution: Evolution) 
     may need its name. One that gives its name to another, or changes its case, takes a free name
     in between.
     """
-    names = set(columns)
+    alter, names = f"ALTER TABLE {target}", set(columns)
     taken = {name.lower() for name in (*names, *evolution.renamed.values(), *evolution.added)}
     free = filter(lambda name: name not in taken, map("_column_{}".format, count(1)))
     statements, dropped = [], []
     needed = {name.lower() for name in (*evolution.renamed.values(), *evolution.added)}
 
     def rename(old: str, new: str) -> None:
-        statements.append(rename_column(target, old, new))
+        statements.append(
+            f"{alter} RENAME COLUMN {quote_identifier(old)} TO {quote_identifier(new)}"
+        )
         names.remove(old)
         names.add(new)
 
@@ -308,11 +290,11 @@ def alter_statements(target: str, columns: Iterable[str], evolution: Evolution) 
         else:
             rename(old, pending.pop(old))
     for name, type_ in evolution.widened.items():
-        statements.append(change_type(target, name, type_))
+        statements.append(f"{alter} ALTER COLUMN {quote_identifier(name)} TYPE {type_}")
     if evolution.added:
-        statements.append(add_columns(target, evolution.added))
+        statements.append(f"{alter} ADD COLUMNS ({column_list(evolution.added)})")
     if dropped:
-        statements.append(drop_columns(target, dropped))
+        statements.append(f"{alter} DROP COLUMNS ({', '.join(map(quote_identifier, dropped))})")
     return statements
 
 
@@ -322,26 +304,9 @@ def _find_free(pending: dict[str, str], names: Collection[str]) -> str | None:
     return next((old for old, new in pending.items() if new.lower() not in taken), None)
 
 
-def set_order(target: str, order: str) -> str:
-    """Return the ALTER TABLE that has the rows of later writes sorted."""
-    return f"ALTER TABLE {target} WRITE ORDERED BY {order}"
-
-
 def set_properties(target: str, properties: Mapping[str, str]) -> str:
     """Return the ALTER TABLE that sets properties."""
     return f"ALTER TABLE {target} SET TBLPROPERTIES ({_pairs(properties)})"
-
-
-def set_comment(target: str, text: str) -> str:
-    """Return the statement that gives a table a comment."""
-    return f"COMMENT ON TABLE {target} IS {quote_text(text)}"
-
-
-def set_column_comment(target: str, column: str, text: str) -> str:
-    """Return the ALTER TABLE that gives a column a comment."""
-    return (
-        f"ALTER TABLE {target} ALTER COLUMN {quote_identifier(column)} COMMENT {quote_text(text)}"
-    )
 
 
 def column_list(columns: Mapping[str, str]) -> str:
@@ -352,16 +317,3 @@ def column_list(columns: Mapping[str, str]) -> str:
 def _pairs(properties: Mapping[str, str]) -> str:
     pairs = properties.items()
     return ", ".join(f"{quote_text(key)} = {quote_text(value)}" for key, value in pairs)
-
-
-def read_version(target: str, version: int) -> str:
-    """Return the query of all rows that a version of a table has."""
-    return f"SELECT * FROM {target} VERSION AS OF {version}"  # noqa: S608  Both are the record's own.
-
-
-def tag_version(target: str, version: int, tag: str) -> str:
-    """Return the statement that gives a tag to a snapshot of an Iceberg table."""
-    return (
-        f"ALTER TABLE {target} CREATE OR REPLACE TAG {quote_identifier(tag)} "
-        f"AS OF VERSION {version}"
-    )

@@ -248,7 +248,7 @@ class IcebergLake:
         order = Layout.of(self._options.of(change.owner.name)).order
         if order and state.is_empty and state.applied == NOTHING:
             # Also that of a merge which was killed once it had made the table.
-            session.sql(merge_sql.set_order(change.table, order))
+            session.sql(f"ALTER TABLE {change.table} WRITE ORDERED BY {order}")
         writer = session.sql(query).writeTo(change.table).option("isolation-level", "serializable")
         if state.snapshot is not None:
             writer = writer.option("validate-from-snapshot-id", str(state.snapshot))

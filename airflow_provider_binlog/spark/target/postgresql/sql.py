@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from airflow_provider_binlog.spark.target.postgresql.connection import literal, quote
+from airflow_provider_binlog.spark.target.postgresql.connection import quote
 from airflow_provider_binlog.spark.target.protocol import (
     COPIES,
     DELETED,
@@ -54,16 +54,6 @@ def add_column(table: str, name: str, type_: str, value: str | None) -> list[str
         return [added]
     kept = f"ALTER TABLE {table} ALTER COLUMN {quote(name)} DROP DEFAULT"
     return [f"{added} DEFAULT {value}", kept]
-
-
-def set_comment(table: str, text: str) -> str:
-    """Return the statement that gives a table a comment."""
-    return f"COMMENT ON TABLE {table} IS {literal(text)}"
-
-
-def set_column_comment(table: str, column: str, text: str) -> str:
-    """Return the statement that gives a column a comment."""
-    return f"COMMENT ON COLUMN {table}.{quote(column)} IS {literal(text)}"
 
 
 def insert(table: str, names: Sequence[str], staged: str) -> str:

@@ -31,6 +31,7 @@ from airflow_provider_binlog.spark.target.postgresql.connection import (
     Connection,
     Connections,
     literal,
+    quote,
 )
 from airflow_provider_binlog.spark.target.postgresql.marks import StoredTable
 from airflow_provider_binlog.spark.target.postgresql.settings import PostgresSettings
@@ -124,12 +125,13 @@ class PostgresTarget:
         """Set comments; see `Target`."""
         with self._reading() as connection:
             if comments.table is not None:
-                connection.execute(sql.set_comment(table, comments.table))
+                connection.execute(f"COMMENT ON TABLE {table} IS {literal(comments.table)}")
             stored = marks.read_table(connection, *split_name(table))
             named = {} if stored is None else stored.named
             for name, text in comments.columns.items():
                 if name in named:
-                    connection.execute(sql.set_column_comment(table, named[name].name, text))
+                    column = f"{table}.{quote(named[name].name)}"
+                    connection.execute(f"COMMENT ON COLUMN {column} IS {literal(text)}")
 
     def commit(self, change: TableChange[Any]) -> Commit | None:
         """Commit a change; see `Target`.
