@@ -21,7 +21,6 @@ if sys.version_info < (3, 11):  # noqa: UP036  It is the driver's, which the clu
     )
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol
 
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
@@ -30,6 +29,7 @@ from airflow_provider_binlog.errors import BinlogError, ConfigurationError
 from airflow_provider_binlog.spark.job.failures import explain
 from airflow_provider_binlog.spark.job.options import (
     UNMATCHED,
+    JobReport,
     Report,
     TableReport,
     parse_arguments,
@@ -78,21 +78,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return finish(spark, report, report_uri, show=lambda: _print_report(report))
 
 
-class JobReport(Protocol):
-    """The result of a job."""
-
-    @property
-    def failed(self) -> bool:
-        """Whether anything failed."""
-
-    @property
-    def may_pass(self) -> bool:
-        """Whether every failure may pass by itself."""
-
-    def to_json(self) -> str:
-        """Return the report as one line."""
-
-
 def finish(
     spark: SparkSession, report: JobReport, uri: str | None, *, show: Callable[[], object]
 ) -> int:
@@ -137,7 +122,7 @@ def _print_line(line: str) -> None:
 
 def _print_report(report: Report) -> None:
     # Under spark-submit both streams come out as stdout: the report stays the last line.
-    for line in [*_warnings(report), *(f"merge failed: {line}" for line in _failures(report))]:
+    for line in [*_warnings(report), *(f"merge failed: {line}" for line in report.failures)]:
         print(line, file=sys.stderr, flush=True)
     print(report.to_json(), flush=True)
 
@@ -150,11 +135,6 @@ def _warnings(report: Report) -> Iterator[str]:
             yield f"suspect: {table.table}: {table.suspect}"
     if report.unmatched:
         yield f"{UNMATCHED} (globs={', '.join(report.unmatched)})"
-
-
-def _failures(report: Report) -> list[str]:
-    tables = [f"{table.table}: {table.error}" for table in report.tables if table.error is not None]
-    return tables if report.error is None else [report.error, *tables]
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import json
 import os
 import tempfile
 import zipfile
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -389,8 +390,43 @@ class TableReport:
         return f"{self.table}: {rows} in {self.seconds:.1f} s{version}{missing}"
 
 
+class JobReport(ABC):
+    """The result of a job over tables.
+
+    Attributes:
+        tables: The result of each table: `table`, its name, `error` and `retryable`.
+        error: Why the job failed, if that is not because of a table; it may pass if `retryable`.
+    """
+
+    tables: Sequence[Any]
+    error: str | None
+    retryable: bool
+
+    @property
+    def failures(self) -> list[str]:
+        """The error of the job, and those of tables."""
+        failed = (table for table in self.tables if table.error is not None)
+        tables = [f"{table.table}: {table.error}" for table in failed]
+        return tables if self.error is None else [self.error, *tables]
+
+    @property
+    def failed(self) -> bool:
+        """Whether anything failed."""
+        return bool(self.failures)
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether every failure may pass by itself."""
+        failed = (table for table in self.tables if table.error is not None)
+        return all(table.retryable for table in failed) and (self.retryable or self.error is None)
+
+    @abstractmethod
+    def to_json(self) -> str:
+        """Return the report as one line."""
+
+
 @dataclass(frozen=True)
-class Report:
+class Report(JobReport):
     """The result of a merge.
 
     Attributes:
@@ -417,22 +453,9 @@ class Report:
     published: str = ""
 
     @property
-    def failed(self) -> bool:
-        """Whether anything failed."""
-        return self.error is not None or any(table.error is not None for table in self.tables)
-
-    @property
     def held(self) -> list[TableReport]:
         """Return the tables that are left alone until they are reloaded."""
         return [table for table in self.tables if table.error is None and table.hold is not None]
-
-    @property
-    def may_pass(self) -> bool:
-        """Whether every failure may pass by itself."""
-        failures = [table.retryable for table in self.tables if table.error is not None]
-        if self.error is not None:
-            failures.append(self.retryable)
-        return all(failures)
 
     def to_json(self) -> str:
         """Return the report as one line."""

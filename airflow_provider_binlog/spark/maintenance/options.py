@@ -10,6 +10,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from airflow_provider_binlog.spark.job.options import JobReport
+
 MAINTENANCE = Path(__file__).with_name("application.py")
 """The job's main file, which spark-submit takes as its application."""
 
@@ -77,29 +79,13 @@ class TableMaintenance:
 
 
 @dataclass(frozen=True)
-class MaintenanceReport:
-    """The result of a maintenance job; the attributes are those of a merge's `Report`."""
+class MaintenanceReport(JobReport):
+    """The result of a maintenance job."""
 
     source: str
     tables: Sequence[TableMaintenance] = field(default_factory=list)
     error: str | None = None
     retryable: bool = False
-
-    @property
-    def failures(self) -> list[str]:
-        """The error of the job, and those of tables."""
-        return [*filter(None, [self.error, *(table.error for table in self.tables)])]
-
-    @property
-    def failed(self) -> bool:
-        """Whether anything failed."""
-        return bool(self.failures)
-
-    @property
-    def may_pass(self) -> bool:
-        """Whether every failure may pass by itself."""
-        failed = [table for table in self.tables if table.error is not None]
-        return all(table.retryable for table in failed) and (self.retryable or not self.error)
 
     def to_json(self) -> str:
         """Return the report as one line."""
