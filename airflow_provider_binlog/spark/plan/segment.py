@@ -30,7 +30,7 @@ from airflow_provider_binlog.spark.staged.parts import (
     read_rows,
 )
 from airflow_provider_binlog.spark.staged.types import Value, common_type
-from airflow_provider_binlog.spark.target.modes import SEQUENCE, TableMode, refuse_name
+from airflow_provider_binlog.spark.target.modes import SEQUENCE, TableMode
 from airflow_provider_binlog.spark.target.state import Comments, Mark, TargetState
 
 
@@ -187,7 +187,9 @@ def make_segment(fold: Fold) -> Segment | None:
         null_safe=bool(nullable.intersection(key)),
         starts_empty=fold.discards and state is not None,
         removals=fold.removals,
-        source_types=_source_types(fold, columns),
+        source_types=_by_column(
+            fold, columns, lambda field: None if field.hashed is not None else field.mysql_type
+        ),
         keeps_rows=tables.keeps_rows,
         base=tables.base if fold.discards else None,
         tracked=_find_tracked(fold, columns) if tables.mode.is_history else (),
@@ -214,7 +216,12 @@ def _check_names(fold: Fold, columns: Iterable[str]) -> None:
     added = {name.lower() for name in fold.tables.mode.columns}
     for name in columns:
         if name.lower() in added:
-            raise refuse_name(fold.context["table"], name)
+            raise ConfigurationError(
+                "a column of the table has the name of one that options={...} add to the lake "
+                "table: give these another prefix, or other history_columns",
+                table=fold.context["table"],
+                column=name,
+            )
 
 
 def find_evolution(fold: Fold, key: tuple[str, ...]) -> Evolution:
@@ -296,16 +303,6 @@ def _columns(fold: Fold, evolution: Evolution) -> dict[str, str]:
     columns |= evolution.widened | evolution.added
     own = fold.tables.mode.columns
     return {name: type_ for name, type_ in columns.items() if name not in own}
-
-
-def _source_types(fold: Fold, columns: dict[str, str]) -> dict[str, str]:
-    """Return the types at the source of the lake table's columns, where they are known.
-
-    A hash has none.
-    """
-    return _by_column(
-        fold, columns, lambda field: None if field.hashed is not None else field.mysql_type
-    )
 
 
 def _by_column(

@@ -7,7 +7,8 @@ rows are. That rows of two modes are never mixed is decided in `spark/merge/lake
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 
 from airflow_provider_binlog.changes import (
@@ -73,6 +74,20 @@ _KINDS = ("current", "history", "multiset", "changelog")
 _PREFIX, _METADATA_PREFIX = "_", "_binlog_"
 
 
+@contextmanager
+def naming_edited(name: str) -> Iterator[None]:
+    """Raise a MergeError where a property of the lake table is not as a merge wrote it."""
+    try:
+        yield
+    except MALFORMED as error:
+        raise MergeError(
+            "a property of the lake table was edited: set it as it was, or drop the table, and "
+            "load it from a snapshot",
+            property=name,
+            cause=cause_of(error),
+        ) from error
+
+
 @dataclass(frozen=True)
 class TableMode:
     """What a lake table keeps of its table.
@@ -99,16 +114,9 @@ class TableMode:
         text = properties.get(MODE)
         if not text:
             return CHANGELOG if changelog else CURRENT
-        try:
+        with naming_edited(MODE):
             mode = from_json(cls, json.loads(text))
             _KINDS.index(mode.kind)
-        except MALFORMED as error:
-            raise MergeError(
-                "a property of the lake table was edited: set it as it was, or drop the table, and "
-                "load it from a snapshot",
-                property=MODE,
-                cause=cause_of(error),
-            ) from error
         return mode
 
     @property
@@ -213,13 +221,3 @@ def choose_mode(options: TableOptions, *, keyed: bool) -> TableMode:
 
 def _prefix(options: TableOptions, default: str) -> str:
     return default if options.prefix is None else options.prefix
-
-
-def refuse_name(table: str, column: str) -> ConfigurationError:
-    """Return the refusal of a source's column with the name of one that a merge adds."""
-    return ConfigurationError(
-        "a column of the table has the name of one that options={...} add to the lake table: give "
-        "these another prefix, or other history_columns",
-        table=table,
-        column=column,
-    )
