@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime
-from typing import NamedTuple
 
 from airflow_provider_binlog.position import split_file_name
 from airflow_provider_binlog.schema import (
@@ -26,17 +25,12 @@ from airflow_provider_binlog.spark.target.state import NOTHING, Mark
 _REMOVALS = (CreateTable, DropTable, RenameTable, TruncateTable)
 
 
-class Piece(NamedTuple):
-    """The first piece of a log: what it begins with, if with any action, and what ends it."""
-
-    base: Base | None
-    end: LogAction | None
-
-
-def find_piece(tables: TableRange, *, first: int, past: LogAction | None = None) -> Piece:
+def find_piece(
+    tables: TableRange, *, first: int, past: LogAction | None = None
+) -> tuple[Base | None, LogAction | None]:
     """Return the first piece of what manifests from `first` on say that the lake table lacks.
 
-    It ends after the action `past`.
+    That is what it begins with, if with any action, and what ends it: an action after `past`.
     """
     log, since = tables.log, tables.applied
     spans = log.spans(tables.name, since=first)
@@ -53,9 +47,9 @@ def find_piece(tables: TableRange, *, first: int, past: LogAction | None = None)
         if tables.state is not None:
             has_changes |= (bool(begun) and is_alone) or _has_steps(log, spans, *points)
         if has_changes and (past is None or step.mark > past.mark):
-            return Piece(_find_base(log, begun), step)
+            return _find_base(log, begun), step
         begun.append(step)
-    return Piece(_find_base(log, begun), None)
+    return _find_base(log, begun), None
 
 
 def find_removal(

@@ -32,12 +32,6 @@ def create_table(table: str, columns: Mapping[str, str]) -> str:
     return f"CREATE TABLE {table} ({defined})"
 
 
-def create_staged(table: str, columns: Mapping[str, str]) -> str:
-    """Return the CREATE TABLE of staged rows, which a crash of the server may empty."""
-    defined = ", ".join(f"{name} {type_}" for name, type_ in columns.items())
-    return f"CREATE UNLOGGED TABLE {table} ({defined}) WITH (autovacuum_enabled = false)"
-
-
 def rename_columns(table: str, renamed: Mapping[str, str]) -> list[str]:
     """Return the statements that rename columns, all at once as far as anybody sees."""
     steps = [*renamed.items()]
@@ -94,7 +88,7 @@ def merge(
                 f"CASE WHEN s.{held(number)} THEN {values[index]} ELSE t.{quote(names[index])} END"
             )
     sets = ", ".join(f"{quote(name)} = {value}" for name, value in zip(names, kept, strict=True))
-    source = staged if nulls is None else f"(SELECT * FROM {staged} WHERE {_null(key, nulls)})"
+    source = staged if nulls is None else f"(SELECT * FROM {staged} WHERE {null_key(key, nulls)})"
     deletes = "" if marks else f" WHEN MATCHED AND s.{DELETED} THEN DELETE"
     added = f" AND NOT s.{DELETED}"
     if marks:
@@ -127,11 +121,6 @@ def remove_copies(table: str, columns: Mapping[str, str], staged: str) -> str:
         f"DELETE FROM {table} WHERE ctid IN (SELECT at FROM ({copies}) AS c"
         f" WHERE number <= -{COPIES})"
     )
-
-
-def count_removed(staged: str) -> str:
-    """Return the query of how many rows there are to be less."""
-    return f"SELECT coalesce(sum(-{COPIES}), 0) FROM {staged} WHERE {COPIES} < 0"
 
 
 def insert_copies(table: str, names: Sequence[str], staged: str) -> str:
@@ -169,11 +158,6 @@ def mark_rest(
         f"UPDATE {table} AS t SET {sets} WHERE t.{quote(marks)} IS NULL AND NOT EXISTS "
         f"(SELECT FROM {staged} AS s WHERE {_same(names, key, nulls)})"
     )
-
-
-def has_null_keys(staged: str, key: Sequence[int]) -> str:
-    """Return the query of whether a staged row has NULL in its key."""
-    return f"SELECT EXISTS (SELECT FROM {staged} WHERE {_null(key, True)})"  # noqa: FBT003
 
 
 def find_orphans(
@@ -220,11 +204,6 @@ def complete_rows(
     )
 
 
-def end_after(end: str, start: str) -> str:
-    """Return when a version ends, at a time or right after its start if that is later."""
-    return f"greatest({end}, {quote(start)} + interval '1 microsecond')"
-
-
 def _current(end: str | None) -> str:
     return "" if end is None else f" AND t.{quote(end)} IS NULL"
 
@@ -234,6 +213,7 @@ def _same(names: Sequence[str], key: Sequence[int], nulls: bool | None) -> str: 
     return " AND ".join(f"t.{quote(names[i])} {equals} s.{source_column(i)}" for i in key)
 
 
-def _null(key: Sequence[int], is_null: bool) -> str:  # noqa: FBT001
+def null_key(key: Sequence[int], is_null: bool) -> str:  # noqa: FBT001
+    """Return the condition of staged rows with NULL in the key, or of those without."""
     condition = " OR ".join(f"{source_column(index)} IS NULL" for index in key)
     return f"({condition})" if is_null else f"NOT ({condition})"

@@ -25,6 +25,7 @@ from airflow_provider_binlog.spark.target.properties import (
     find_last_properties,
 )
 from airflow_provider_binlog.spark.target.protocol import (
+    COPIES,
     Commit,
     CountedRows,
     KeyedRows,
@@ -237,7 +238,8 @@ class TableCommit:
             return self._write_copies(names)
         key = [[*change.columns].index(name) for name in change.key]
         at = self._constrained(by_source)
-        nulls = bool(key) and connection.read(sql.has_null_keys(rows, key)) == "t"
+        has_null = f"SELECT EXISTS (SELECT FROM {rows} WHERE {sql.null_key(key, is_null=True)})"
+        nulls = bool(key) and connection.read(has_null) == "t"
         if not isinstance(change.rows, KeyedRows | VersionedRows):
             replaces = isinstance(change.rows, WholeRows)
             if replaces and change.before is not None:
@@ -304,7 +306,7 @@ class TableCommit:
             )
         if changes.rest is not None:
             at = sql.DIALECT.time.format(changes.rest)
-            values = {end: sql.end_after(at, start)}
+            values = {end: f"greatest({at}, {quote(start)} + interval '1 microsecond')"}
             self.connection.execute(
                 sql.mark_rest(table, names, key, rows, marks=end, values=values, nulls=nulls)
             )
@@ -331,7 +333,8 @@ class TableCommit:
         table, rows = self.change.table, self.staged.rows
         plans = self.staged.columns.values()
         types = {name: plan.type for name, plan in zip(names, plans, strict=True)}
-        wanted = int(str(self.connection.read(sql.count_removed(rows))))
+        less = f"SELECT coalesce(sum(-{COPIES}), 0) FROM {rows} WHERE {COPIES} < 0"
+        wanted = int(str(self.connection.read(less)))
         removed = self.connection.execute(sql.remove_copies(table, types, rows)) if wanted else 0
         if removed != wanted:
             raise ReloadNeededError(

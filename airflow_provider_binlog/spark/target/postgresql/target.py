@@ -26,7 +26,7 @@ from airflow_provider_binlog.spark.job.session import count_partitions
 from airflow_provider_binlog.spark.names import postgresql_name, quote_text
 from airflow_provider_binlog.spark.plan.segment import Segment
 from airflow_provider_binlog.spark.staged.types import Value
-from airflow_provider_binlog.spark.target.postgresql import marks, sql
+from airflow_provider_binlog.spark.target.postgresql import marks
 from airflow_provider_binlog.spark.target.postgresql.connection import (
     Connection,
     Connections,
@@ -156,7 +156,12 @@ class PostgresTarget:
             return StagedChange(change, rows.table, plans, {}, {})
         with self._connections.take() as connection:
             name = marks.name_staged(self._run, next(self._numbers))
-            connection.execute(sql.create_staged(name, _staged_columns(change, plans)))
+            columns = _staged_columns(change, plans).items()
+            # A crash of the server may empty it.
+            connection.execute(
+                f"CREATE UNLOGGED TABLE {name} ({', '.join(map(' '.join, columns))}) "
+                "WITH (autovacuum_enabled = false)"
+            )
             policy = self._options.of(change.owner.name).on_nul or "fail"
             with _naming_nul():
                 connection.copy(name, _lines(change, plans, rows, policy), few=rows.is_few)
