@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_binlog.spark.job.options import MergeOptions
 from airflow_provider_binlog.spark.job.session import delta_conf, iceberg_conf, job_settings
-from airflow_provider_binlog.spark.merge.run import merge_all
 from airflow_provider_binlog.table_options import TableRules
 from tests.services.jars import postgresql_jars, spark_home, spark_jars
 from tests.services.java import java_home
+from tests.support.merges import merge_all
 from tests.support.spark_conf import join_confs
 from tests.support.stores import open_store
 

@@ -18,12 +18,13 @@ from airflow_provider_binlog.changes import (
     ROW,
 )
 from airflow_provider_binlog.spark.job.options import parse_arguments
-from airflow_provider_binlog.spark.merge.run import merge_all, merge_into
+from airflow_provider_binlog.spark.merge.run import merge_into
 from airflow_provider_binlog.spark.merge.table_merge import Lake
 from airflow_provider_binlog.staging.paths import StoredFiles, part_sequence
 from tests.random_ddl.comparison import find_differing
 from tests.support.compare import compare
 from tests.support.memory_target import MemoryTarget
+from tests.support.merges import merge_all
 from tests.unit.spark.lake_in_memory import MemoryRows, ReadChange
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, Protocol
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -77,7 +77,7 @@ def maintain(
     files = HadoopFiles(spark, options.staging, options.source)
     tables = find_versions(files, find_lake(files, options.lake), since)
     chosen = TableChoice(options.tables, options.exclude)
-    lake: _Lake = (_Delta if options.format == "delta" else _Iceberg)(spark, options)
+    lake = (_Delta if options.format == "delta" else _Iceberg)(spark, options)
     done = []
     for name, versions in sorted(tables.items()):
         if chosen(name):
@@ -106,7 +106,7 @@ def find_versions(files: ReadFiles, folder: str, since: datetime) -> dict[TableN
 
 
 def _maintain(
-    lake: _Lake, name: TableName, versions: _Versions, since: datetime
+    lake: _Delta | _Iceberg, name: TableName, versions: _Versions, since: datetime
 ) -> TableMaintenance:
     report, began = TableMaintenance(".".join(name), versions.target), time.monotonic()
     try:
@@ -118,14 +118,9 @@ def _maintain(
     return report
 
 
-class _Lake(Protocol):
-    """Tables of one format."""
-
-    def maintain(self, report: TableMaintenance, named: Collection[int], since: datetime) -> None:
-        """Compact and expire one table, and note in the report what was done."""
-
-
 class _Delta:
+    """Tables of Delta; `maintain` compacts and expires one, and notes in the report what it did."""
+
     def __init__(self, spark: SparkSession, options: MaintenanceOptions) -> None:
         self.session, self.options = spark.newSession(), options
         self.lake = DeltaLake(options.source, options.lake, TableRules(), {})
@@ -156,6 +151,8 @@ class _Delta:
 
 
 class _Iceberg:
+    """Tables of Iceberg; see `_Delta`."""
+
     def __init__(self, spark: SparkSession, options: MaintenanceOptions) -> None:
         check_catalog(spark, options.lake)
         self.session, self.options = spark.newSession(), options

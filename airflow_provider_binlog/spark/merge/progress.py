@@ -442,22 +442,23 @@ class MergeStart:
 
     def idle_report(self, seconds: float) -> Report:
         """Return the report of a merge that has nothing to do."""
-        held = self.before.pending(self.chosen)
+        held = map(self._report_held, self.before.pending(self.chosen))
+        return self.report(self.before, held, seconds)
+
+    def report(self, progress: Progress, tables: Iterable[TableReport], seconds: float) -> Report:
+        """Return the report of a merge of tables that got to a progress."""
+        staged, globs = self.staged | progress.tables.keys(), self.options.table_options
+        unmatched = [*self.chosen.unmatched(staged, progress.excluded), *globs.unmatched(staged)]
         return Report(
             self.options.source,
             self.through,
-            [self._report_held(name) for name in held],
+            [*tables],
             seconds,
-            unmatched=self.find_unmatched(self.staged, self.before.excluded),
-            stop=self.before.stop,
-            versions={".".join(name): number for name, number in self.before.versions.items()},
-            published=self.before.id,
+            unmatched=[*dict.fromkeys(unmatched)],
+            stop=progress.stop,
+            versions={".".join(name): number for name, number in progress.versions.items()},
+            published=progress.id,
         )
-
-    def find_unmatched(self, staged: Collection[TableName], excluded: Collection[str]) -> list[str]:
-        """Return the globs of the merge and of its options that match no staged table."""
-        globs = self.chosen.unmatched(staged, excluded)
-        return [*dict.fromkeys([*globs, *self.options.table_options.unmatched(staged)])]
 
     def report_unnamed(self, seen: Iterable[TableName]) -> list[TableReport]:
         """Report snapshots that are unreadable, but for those of tables that were seen since."""

@@ -113,32 +113,17 @@ class MergeRun:
             return list(pool.map(work, items))
 
 
-def merge_all(
-    spark: SparkSession,
-    options: MergeOptions,
-    *,
-    finished: Finished = lambda *_: None,
-) -> Report:
-    """Merge what is new into every table.
-
-    Calls `finished` as each table is done, by the thread that did it.
-
-    Raises:
-        ConfigurationError: Spark lacks the classes of the format, or the catalog; no table was
-            touched.
-        BinlogError: Manifests are not as they should be; no table was touched.
-    """
-    with opened_merges(spark, options) as (merge, _):
-        return merge(finished)
-
-
 @contextmanager
 def opened_merges(
     spark: SparkSession, options: MergeOptions
 ) -> Iterator[tuple[Callable[[Finished], Report], SourceFiles]]:
-    """Yield what merges as `merge_all`, any number of times, and the staged files.
+    """Yield what merges all that is new, any number of times, and the staged files.
 
-    The lake is opened once.
+    The lake is opened once. A merge calls `Finished` as each table is done, by the thread that did
+    it, and has touched no table if it raises
+
+    - ConfigurationError: Spark lacks the classes of the format, or the catalog;
+    - BinlogError: Manifests are not as they should be.
     """
     files = HadoopFiles(spark, options.staging, options.source)
     with ExitStack() as stack:
@@ -165,7 +150,10 @@ def merge_into(
     finished: Finished = lambda *_: None,
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> Report:
-    """Merge as `merge_all`, into a lake that is opened if there is anything to do."""
+    """Merge what is new into a lake that is opened if there is anything to do.
+
+    See `opened_merges`.
+    """
     started = time.monotonic()
     start = read_start(files, options)
     if start.is_idle:
@@ -193,17 +181,8 @@ def merge_into(
     for merge in start.running:
         if merge.has_ended and merge.tables <= read:
             files.delete(merge.path)
-    named = start.staged | progress.tables.keys()
-    return Report(
-        options.source,
-        through,
-        [*tables, *start.report_unnamed(progress.tables)],
-        time.monotonic() - started,
-        unmatched=start.find_unmatched(named, progress.excluded),
-        stop=progress.stop,
-        versions={".".join(name): number for name, number in progress.versions.items()},
-        published=progress.id,
-    )
+    reports = [*tables, *start.report_unnamed(progress.tables)]
+    return start.report(progress, reports, time.monotonic() - started)
 
 
 def open_lake(spark: SparkSession, options: MergeOptions, files: SourceFiles) -> Lake[SourceRows]:

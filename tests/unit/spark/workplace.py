@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_binlog.spark.job.options import MergeOptions
-from airflow_provider_binlog.spark.merge.run import merge_all
 from airflow_provider_binlog.spark.target import sql as merge_sql
 from airflow_provider_binlog.spark.target.delta.table import COLUMN_MAPPING, DeltaLake
 from airflow_provider_binlog.spark.target.iceberg.catalog import NEW_TABLE, IcebergLake
 from airflow_provider_binlog.spark.target.spark_target import Namespaces
 from airflow_provider_binlog.staging.object_store import ObjectStore
 from airflow_provider_binlog.table_options import TableRules
+from tests.support.merges import merge_all
 from tests.support.stores import open_store
 from tests.unit.spark.history import Source, Table
 from tests.unit.spark.session import reading_session
