@@ -270,7 +270,7 @@ class TargetCases:
         lake.create()
         partial = SourceRow({"id": 9, "n": 11, "note": None}, lacks=frozenset({"note"}))
 
-        with pytest.raises(Exception, match="the target does not have"):
+        with pytest.raises(ReloadNeededError, match="does not have"):
             lake.commit(lake.change(2, lake.keyed(partial, SourceRow(TWO | {"n": 21}))))
 
         assert (lake.rows(), lake.state.applied) == ([ONE, TWO], Mark(1))
@@ -309,7 +309,7 @@ class TargetCases:
         missing = SourceRow(
             MARKED | {"id": 9, "n": 1, "note": None, "removed_at": None}, lacks=frozenset({"note"})
         )
-        with pytest.raises(Exception, match="the target does not have"):
+        with pytest.raises(ReloadNeededError, match="does not have"):
             lake.commit(lake.change(3, lake.marked(missing), columns=MARKED_COLUMNS))
 
     def test_the_rest_is_marked(self, lake: TargetLake) -> None:
@@ -719,7 +719,7 @@ class HistoryCases:
         ]
         # The last version of this row ended.
         partial = SourceRow(version(TWO | {"note": None}, at(4)), lacks=lacks)
-        with pytest.raises(Exception, match="the target does not have"):
+        with pytest.raises(ReloadNeededError, match="does not have"):
             lake.commit(lake.versioned(3, partial, SourceRow(version(ONE, at(4)))))
         assert (len(lake.versions()), lake.state.applied) == (5, Mark(2))
 

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_binlog.errors import MergeError, ReloadNeededError, TargetConflictError
+from airflow_provider_binlog.errors import ReloadNeededError, TargetConflictError
 from airflow_provider_binlog.spark.target.properties import (
     announce_fills,
     fields_property,
@@ -280,7 +280,7 @@ def _fold_key(
     current = next((version for version in own if version[end] is None), None)
     for change in changes:
         if change.lacks and not change.deleted and current is None:
-            raise MergeError("a change of a row that the target does not have")
+            raise ReloadNeededError("a change of a row that the lake table does not have")
         given = {name: change.values[name] for name in change.values.keys() - change.lacks}
         values = (current or {}) | given
         is_other = change.deleted != (current is None)
@@ -353,7 +353,11 @@ def write_rows(
         if row.lacks and old is None:
             if row.deleted:
                 continue
-            raise MergeError("a change of a row that the target does not have")
+            raise ReloadNeededError(
+                "a change of a row that the lake table does not have",
+                position=change.position,
+                key=at,
+            )
         assert row.lacks <= {name for group in groups for name in group}
         counts["inserted" if old is None else "updated"] += 1
         changed[at] = (old or {}) | {

@@ -6,11 +6,12 @@ is known under a row's old key alone, is not guessed: the table becomes stale.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import reduce
 from operator import and_
+from typing import Any, NoReturn
 
-from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812  PySpark's own habit.
 
 from airflow_provider_binlog.changes import ChangeType
@@ -19,8 +20,15 @@ from airflow_provider_binlog.names import quote_identifier
 from airflow_provider_binlog.spark.collapse.kept_rows import CHANGES, Keep, is_end
 from airflow_provider_binlog.spark.plan.segment import Segment
 from airflow_provider_binlog.spark.staged.changes import BASED, CHANGE, EVENT, ORDER
-from airflow_provider_binlog.spark.target.modes import END as UNTIL
-from airflow_provider_binlog.spark.target.protocol import DELETED, LACKS, held, source_column
+from airflow_provider_binlog.spark.target.protocol import (
+    DELETED,
+    LACKS,
+    KeyedRows,
+    TableChange,
+    VersionedRows,
+    held,
+    source_column,
+)
 
 ROW = "row"
 """`LACKS`: columns that did not change in the range. The row must be in the target."""
@@ -89,24 +97,31 @@ def refuse_lacking(rows: DataFrame, segment: Segment, *, has_rows: bool) -> None
     `has_rows` says whether the target has rows that patches may be of.
     """
     lacking = {row[LACKS] for row in rows.select(LACKS).distinct().collect()}
+    of = segment.columns, segment.key, segment.groups
+    where = {"table": segment.table, "position": segment.position}
     for what in (MOVED, DEFAULT, END) if has_rows else _MESSAGES:
         if what in lacking:
-            raise _refused(rows.where(F.col(LACKS) == what), segment, what)
+            _refuse(rows.where(F.col(LACKS) == what), what, *of, **where)
 
 
-def refuse_orphans(session: SparkSession, rows: DataFrame, segment: Segment, target: str) -> None:
+def refuse_orphans(change: TableChange[Any]) -> None:
     """Refuse changes of rows that the target does not have: on such a row the MERGE failed."""
-    key, _ = _numbers(segment)
-    names = [F.col(quote_identifier(name)) for name in segment.key]
-    table = session.table(target)
-    if segment.mode.is_history:
-        table = table.where(F.col(quote_identifier(segment.mode.names[UNTIL])).isNull())
-    there = table.select(*(name.alias(f"k{index}") for index, name in zip(key, names, strict=True)))
+    changes = change.rows
+    if not (isinstance(changes, KeyedRows | VersionedRows) and changes.groups):
+        return
+    rows, numbers = changes.rows.frame, {name: n for n, name in enumerate(change.columns)}
+    table = rows.sparkSession.table(change.table)
+    if isinstance(changes, VersionedRows):
+        table = table.where(F.col(quote_identifier(changes.end)).isNull())
+    own = {name: f"k{numbers[name]}" for name in changes.key}
+    there = table.select(*(F.col(quote_identifier(name)).alias(at) for name, at in own.items()))
     patches = rows.where((F.col(LACKS) == ROW) & ~F.col(DELETED))
-    same = reduce(and_, (patches[source_column(i)].eqNullSafe(there[f"k{i}"]) for i in key))
+    pairs = ((patches[source_column(numbers[name])], there[at]) for name, at in own.items())
+    same = reduce(and_, (given.eqNullSafe(held_by) for given, held_by in pairs))
     orphans = patches.join(there, same, "left_anti")
     if not orphans.isEmpty():
-        raise _refused(orphans, segment, ROW)
+        of = change.columns, changes.key, changes.groups
+        _refuse(orphans, ROW, *of, table=".".join(change.owner.name), position=change.position)
 
 
 def mark_before_images(
@@ -277,22 +292,28 @@ def _numbers(segment: Segment) -> tuple[list[int], list[list[int]]]:
     return [names.index(name) for name in segment.key], groups
 
 
-def _refused(rows: DataFrame, segment: Segment, what: str) -> ReloadNeededError:
-    """Return the refusal of source rows: how many they are, the key of one, and what they lack."""
-    key, groups = _numbers(segment)
-    texts = F.struct(*(F.col(source_column(index)).cast("string") for index in key))
+def _refuse(
+    rows: DataFrame,
+    what: str,
+    columns: Iterable[str],
+    key: Iterable[str],
+    groups: Iterable[Iterable[str]],
+    **where: str,
+) -> NoReturn:
+    """Refuse source rows: how many they are, the key of one, and what they lack."""
+    names = [*columns]
+    flags = {held(number): group for number, group in enumerate(groups)}
+    texts = (F.col(source_column(names.index(name))).cast("string") for name in key)
     row = rows.agg(
         F.count(F.lit(1)).alias("rows"),
-        F.min(texts).alias("key"),
-        *(F.count_if(~F.col(held(n))).alias(held(n)) for n in range(len(groups))),
+        F.min(F.struct(*texts)).alias("key"),
+        *(F.count_if(~F.col(flag)).alias(flag) for flag in flags),
     ).collect()[0]
-    names = list(segment.columns)
-    lacked = sorted(index for n, group in enumerate(groups) if row[held(n)] for index in group)
-    return ReloadNeededError(
+    lacked = {name for flag, group in flags.items() if row[flag] for name in group}
+    raise ReloadNeededError(
         _MESSAGES[what],
-        table=segment.table,
-        position=segment.position,
+        **where,
         rows=row["rows"],
         key=",".join(map(str, row["key"] or ())),
-        columns=",".join(names[index] for index in lacked),
+        columns=",".join(name for name in names if name in lacked),
     )

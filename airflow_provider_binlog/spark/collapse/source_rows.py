@@ -32,7 +32,7 @@ from airflow_provider_binlog.spark.collapse.kept_rows import (
     has_intervals,
     is_end,
 )
-from airflow_provider_binlog.spark.collapse.partial_rows import collapse_partial, refuse_orphans
+from airflow_provider_binlog.spark.collapse.partial_rows import collapse_partial
 from airflow_provider_binlog.spark.collapse.versioned_rows import fold_alone, version_rows
 from airflow_provider_binlog.spark.job.session import (
     Sessions,
@@ -69,47 +69,37 @@ _MANY_ROWS, _MOST_ROWS = 500_000, 1 << 27
 # As many files as one task reads one after the other.
 _FEW_PARTS = 8
 
-Rows = TypeVar("Rows")
+Rows_co = TypeVar("Rows_co", covariant=True)
 
 
-class RowMaker(Protocol[Rows]):
+class RowMaker(Protocol[Rows_co]):
     """Makes the rows of changes, in the form that a target takes."""
 
-    def check_digests(self, parts: Sequence[Part]) -> None:
-        """Compare the bytes of parts with the digests in their manifests.
-
-        Raises:
-            StagingError: A part was damaged.
-        """
-
-    def make(self, segment: Segment, state: TargetState | None) -> Rows:
+    def make(self, segment: Segment, state: TargetState | None) -> Rows_co:
         """Return the final changes of a segment, one for each key; all changes of a changelog.
 
         Raises:
-            StagingError: The parts do not hold as many rows as their manifests say.
+            StagingError: The parts do not hold as many rows as their manifests say; or, if that is
+                to be verified, other bytes.
             ReloadNeededError: Values are neither in the range nor in the lake table.
         """
 
-    def copy(self, table: str, columns: Mapping[str, str], *, size: int) -> Rows:
+    def copy(self, table: str, columns: Mapping[str, str], *, size: int) -> Rows_co:
         """Return all rows of a lake table of so many bytes."""
-
-    def refuse_orphans(self, rows: Rows, segment: Segment, table: str) -> None:
-        """Refuse changes of rows that the lake table does not have, once a commit failed."""
 
 
 class SparkRows:
-    """Makes DataFrames; a `RowMaker`."""
+    """Makes DataFrames; a `RowMaker`. Whether the bytes of parts are verified says `verify`."""
 
-    def __init__(self, sessions: Sessions, files: SourceFiles) -> None:
+    def __init__(self, sessions: Sessions, files: SourceFiles, *, verify: bool) -> None:
         self._sessions = sessions
         self._files = files
-
-    def check_digests(self, parts: Sequence[Part]) -> None:
-        """See `RowMaker`."""
-        check_digests(self._sessions.get(), self._files, parts)
+        self._verify = verify
 
     def make(self, segment: Segment, state: TargetState | None) -> SourceRows:
         """See `RowMaker`."""
+        if self._verify:
+            check_digests(self._sessions.get(), self._files, segment.parts)
         session = self._prepare(segment, state)
         if segment.mode.is_multiset:
             return self._count(session, segment, alone=segment.replaces_rows(state))
@@ -132,11 +122,6 @@ class SparkRows:
         """See `RowMaker`."""
         session = self._sessions.get()
         return SourceRows(session.sql(select_source_rows(table, columns)), size)
-
-    def refuse_orphans(self, rows: SourceRows, segment: Segment, table: str) -> None:
-        """See `RowMaker`."""
-        if segment.groups and segment.mode.has_key:
-            refuse_orphans(rows.frame.sparkSession, rows.frame, segment, table)
 
     def _prepare(self, segment: Segment, state: TargetState | None) -> SparkSession:
         """Return the session that a table is merged in, and prepare it and this thread."""

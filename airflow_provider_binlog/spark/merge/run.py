@@ -55,7 +55,6 @@ from airflow_provider_binlog.spark.merge.progress import (
 )
 from airflow_provider_binlog.spark.merge.table_merge import (
     Lake,
-    commit_change,
     make_change,
     note_commit,
     take_rows_along,
@@ -197,7 +196,10 @@ def open_lake(spark: SparkSession, options: MergeOptions, files: SourceFiles) ->
     else:
         format_ = DeltaLake(source, options.lake, tables, properties, upgrade=options.upgrade)
     sessions = Sessions(spark, format_.settings)
-    return Lake(SparkTarget(sessions.get(), format_), SparkRows(sessions, files))
+    return Lake(
+        SparkTarget(sessions.get(), format_),
+        SparkRows(sessions, files, verify=options.verify_parts),
+    )
 
 
 def _open_database(
@@ -208,7 +210,7 @@ def _open_database(
     settings = PostgresSettings.take(Path(options.connection))
     sessions = Sessions(spark, {})
     target = PostgresTarget(sessions.get(), settings, options.table_options)
-    return Lake(target, PostgresRows(sessions, files))
+    return Lake(target, PostgresRows(sessions, files, verify=options.verify_parts))
 
 
 def _merge_tables(run: MergeRun) -> tuple[list[LakeTable], RunningMerge | None]:
@@ -393,8 +395,6 @@ def _prepare(
     note.check()
     known = read_sizes(run.files, table.parts) if sizes is None else sizes
     check_sizes(run.files, table.parts, known)
-    if run.options.verify_parts:
-        run.lake.rows.check_digests(table.parts)
     return make_change(run.lake, table, log, source=run.options.source)
 
 
@@ -406,7 +406,7 @@ def _merge(run: MergeRun, prepare: _Prepare, table: LakeTable) -> None:
     with _reporting(run, table):
         change = prepare(table)
         if change is not None:
-            _note(run, table, change, commit_change(run.lake, table, change))
+            _note(run, table, change, run.lake.target.commit(change))
 
 
 def _merge_together(

@@ -105,22 +105,8 @@ def make_change(
         claims=plan.claims,
         foreign_write=foreign_write,
         source_types=segment.source_types,
+        position=segment.position,
     )
-
-
-def commit_change(lake: Lake[Rows], table: LakeTable, change: TableChange[Rows]) -> Commit | None:
-    """Commit a change of a table, alone.
-
-    Raises:
-        BinlogError: Another merge committed meanwhile, or changes are of rows that are not there.
-        Exception: Whatever Spark and the format raise.
-    """
-    try:
-        return lake.target.commit(change)
-    except Exception:
-        if table.segment is not None:
-            lake.rows.refuse_orphans(change.rows.rows, table.segment, table.target)
-        raise
 
 
 def note_commit(table: LakeTable, change: TableChange[Any], commit: Commit | None) -> Stop | None:

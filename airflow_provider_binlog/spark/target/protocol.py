@@ -158,6 +158,7 @@ class TableChange(Generic[Rows]):
         claims: Value of `FIELDS` that `before` is to get ahead of its columns' change; else None.
         foreign_write: The commit of others that the lake table still has rows of; None if of none.
         source_types: The types of columns at the source, by name, where they are known.
+        position: Where in the log the columns were last changed, for messages.
     """
 
     table: str
@@ -177,6 +178,7 @@ class TableChange(Generic[Rows]):
     claims: str | None = None
     foreign_write: ForeignWrite | None = None
     source_types: dict[str, str] = field(default_factory=dict)
+    position: str = ""
 
     @property
     def contents(self) -> Contents:
@@ -227,6 +229,7 @@ class Target(Protocol[Rows]):
 
         Raises:
             TargetConflictError: The lake table is not as it was when the change was planned.
+            ReloadNeededError: Changes are of rows that the lake table does not have.
         """
 
     def set_properties(self, table: str, properties: Mapping[str, str]) -> None:

@@ -23,6 +23,7 @@ from airflow_provider_binlog.spark.collapse.kept_rows import (
     condition,
     size_in_bytes,
 )
+from airflow_provider_binlog.spark.collapse.partial_rows import refuse_orphans
 from airflow_provider_binlog.spark.job.session import (
     FILTER_KEYS_MAX,
     count_partitions,
@@ -193,6 +194,9 @@ class SparkTarget:
             self._namespaces.create(session, change.table)
         try:
             return TableCommit(session, self._lake, change).run()
+        except Exception:
+            refuse_orphans(change)
+            raise
         finally:
             # Else the rows would be kept until the session has others.
             for view in (merge_sql.CHANGES, merge_sql.COLLAPSED):

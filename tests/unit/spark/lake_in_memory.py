@@ -37,7 +37,7 @@ from tests.unit.spark.plain_modes import time_text
 from tests.unit.spark.staged_changes import LOG, Change, make_part
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from airflow_provider_binlog.manifest import Manifest, Part
     from airflow_provider_binlog.schema import Action, Schema
@@ -185,9 +185,6 @@ class MemoryRows:
     def __init__(self, source: StagedInMemory, target: MemoryTarget) -> None:
         self.source, self.target = source, target
 
-    def check_digests(self, parts: Sequence[Part]) -> None:
-        """Parts in memory have no bytes."""
-
     def make(self, segment: Segment, state: TargetState | None) -> list[SourceRow]:
         if segment.is_changelog:
             return [
@@ -306,14 +303,6 @@ class MemoryRows:
 
     def copy(self, table: str, columns: Mapping[str, str], *, size: int) -> list[SourceRow]:
         return [SourceRow(row) for row in self.target.tables[table].read()]
-
-    def refuse_orphans(self, rows: list[SourceRow], segment: Segment, table: str) -> None:
-        stored = self.target.tables[table].read()
-        there = {tuple(row.get(name) for name in segment.key) for row in stored}
-        for row in rows:
-            key = tuple(row.values[name] for name in segment.key)
-            if row.lacks and key not in there:
-                raise ReloadNeededError(ROW_LACKS, position=segment.position, key=key)
 
     def _changes(self, segment: Segment) -> list[ReadChange]:
         """Return every change in order."""

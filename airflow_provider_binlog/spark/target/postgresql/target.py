@@ -24,7 +24,6 @@ from airflow_provider_binlog.spark.collapse.kept_rows import checkpoint
 from airflow_provider_binlog.spark.collapse.source_rows import SparkRows
 from airflow_provider_binlog.spark.job.session import count_partitions
 from airflow_provider_binlog.spark.names import postgresql_name, quote_text
-from airflow_provider_binlog.spark.plan.segment import Segment
 from airflow_provider_binlog.spark.staged.types import Value
 from airflow_provider_binlog.spark.target.postgresql import marks
 from airflow_provider_binlog.spark.target.postgresql.connection import (
@@ -78,9 +77,6 @@ class PostgresRows(SparkRows):
     def copy(self, table: str, columns: Mapping[str, str], *, size: int) -> Any:  # noqa: ARG002
         """See `RowMaker`."""
         return TableCopy(table)
-
-    def refuse_orphans(self, rows: SourceRows, segment: Segment, table: str) -> None:
-        """Do nothing: the commit has named them."""
 
 
 class PostgresTarget:
