@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -9,7 +10,7 @@ from airflow_provider_binlog.changes import ROW, ChangeType
 from airflow_provider_binlog.errors import ConfigurationError, MergeError
 from airflow_provider_binlog.manifest import Part, count_changes
 from airflow_provider_binlog.names import fold_name
-from airflow_provider_binlog.schema import Field, Schema
+from airflow_provider_binlog.schema import Field, Schema, TableId
 from airflow_provider_binlog.spark.plan.evolution import (
     Evolution,
     evolve_by_id,
@@ -25,7 +26,6 @@ from airflow_provider_binlog.spark.plan.table_log import LogAction
 from airflow_provider_binlog.spark.staged.parts import (
     SchemaRows,
     StagedPart,
-    group_parts,
     read_columns,
     read_rows,
 )
@@ -165,7 +165,9 @@ def make_segment(fold: Fold) -> Segment | None:
         return None
     columns = _columns(fold, evolution)
     _check_names(fold, columns)
-    groups = group_parts(fold.staged)
+    groups = defaultdict[tuple[TableId, Schema], list[StagedPart]](list)
+    for part in fold.staged:
+        groups[part.table.id, part.schema].append(part)
     reads = tuple(_read(fold, schema, parts, columns, key) for (_, schema), parts in groups.items())
     nullable = {
         name
@@ -328,7 +330,7 @@ def _read(
     if not fold.tables.keyed or fold.wanted is None:
         by_name = {fold_name(name): name for name in columns}
         names = {by_name[fold_name(name)]: name for name in types}
-        return read_rows(table, schema, staged, names=names, key=(), initial={})
+        return read_rows(table, schema, staged, columns=types, names=names, key=(), initial={})
     by_id = {column.id: column for column in schema.fields}
     names, initial = dict[str, str](), dict[str, Value]()
     for column in fold.wanted:
@@ -341,4 +343,4 @@ def _read(
         names[column.name] = field.name
         if common_type(types[field.name], columns[column.name]) != columns[column.name]:
             raise other_type(column.name, field.mysql_type, column.mysql_type, context)
-    return read_rows(table, schema, staged, names=names, key=key, initial=initial)
+    return read_rows(table, schema, staged, columns=types, names=names, key=key, initial=initial)

@@ -23,7 +23,7 @@ from airflow_provider_binlog.schema import (
 from airflow_provider_binlog.spark.plan.evolution import match_columns
 from airflow_provider_binlog.spark.plan.fold import Fold
 from airflow_provider_binlog.spark.plan.table_log import LogAction, Stop
-from airflow_provider_binlog.spark.staged.parts import StagedPart, find_replaced_key
+from airflow_provider_binlog.spark.staged.parts import StagedPart
 from airflow_provider_binlog.spark.staged.types import common_type, is_zero_date, spark_type
 
 BEFORE_RELOAD = "before the reload"
@@ -97,7 +97,8 @@ class StopSearch:
     def _keys(self) -> Iterator[Stop]:
         """Rows are identified by a value that stands for another one."""
         for part in self.fold.staged if self.keyed else ():
-            column = find_replaced_key(part, self.chosen_key)
+            key = self.chosen_key or part.schema.key_names
+            column = next((name for name in key if part.part.replaced.get(name)), None)
             if column is not None:
                 reason = (
                     f"{part.part.replaced[column]} values in the key column {column} are zero "

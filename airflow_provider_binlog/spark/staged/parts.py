@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from airflow_provider_binlog.changes import CHANGE_COLUMNS
 from airflow_provider_binlog.errors import MergeError, ReloadNeededError
 from airflow_provider_binlog.manifest import Manifest, Part, TableChanges
 from airflow_provider_binlog.names import fold_name
-from airflow_provider_binlog.schema import Schema, TableId
+from airflow_provider_binlog.schema import Schema
 from airflow_provider_binlog.spark.plan.table_log import Point
 from airflow_provider_binlog.spark.staged.types import Value, spark_type, write_defaults
 from airflow_provider_binlog.spark.target.modes import CHANGELOG_COLUMNS
@@ -64,14 +64,6 @@ class SchemaRows:
         return ((), True) if all(holds) else (holds, staged in self.defaults)
 
 
-def group_parts(parts: Iterable[StagedPart]) -> dict[tuple[TableId, Schema], list[StagedPart]]:
-    """Return parts by what they are read with."""
-    groups: dict[tuple[TableId, Schema], list[StagedPart]] = {}
-    for part in parts:
-        groups.setdefault((part.table.id, part.schema), []).append(part)
-    return groups
-
-
 def read_columns(table: str, schema: Schema) -> dict[str, str]:
     """Return name and Spark type of each column of a part's schema.
 
@@ -112,33 +104,38 @@ def read_rows(
     schema: Schema,
     staged: Sequence[StagedPart],
     *,
-    names: Mapping[str, str],
+    columns: dict[str, str],
+    names: dict[str, str],
     key: Sequence[str],
-    initial: Mapping[str, Value],
+    initial: dict[str, Value],
 ) -> SchemaRows:
-    """Return how parts in one schema are to be read; see `SchemaRows`.
+    """Return how parts in one schema are to be read, whose columns `read_columns` gave.
+
+    See `SchemaRows`.
 
     Raises:
-        MergeError: As `read_columns`; or a row image lacks its key.
+        ReloadNeededError: A row image lacks columns of the key, and inserts leave no known value
+            there.
     """
-    in_parts = [names[name] for name in key if name in names]
     images = find_images(schema, {part.manifest.sequence: part.table.images for part in staged})
-    columns, parts = read_columns(table, schema), tuple(part.part for part in staged)
+    rows = SchemaRows(columns, names, tuple(part.part for part in staged), initial, images)
     if images is None:
-        return SchemaRows(columns, dict(names), parts, dict(initial))
+        return rows
     try:
         defaults = write_defaults(schema)
     except MergeError as error:
         error.context["table"] = table
         raise
-    refuse_missing_key(images, in_parts, defaults, table)
-    return SchemaRows(columns, dict(names), parts, dict(initial), images, defaults)
-
-
-def find_replaced_key(staged: StagedPart, chosen: Sequence[str] | None) -> str | None:
-    """Return a key column of a part in which a value stands for another one; None if in none."""
-    key = chosen or staged.schema.key_names
-    return next((name for name in key if staged.part.replaced.get(name)), None)
+    in_parts = (names[name] for name in key if name in names)
+    lost = [name for name in in_parts if not all(images.holds(name)) and name not in defaults]
+    if lost:
+        raise ReloadNeededError(
+            "a row image lacks columns of the key: merge the table by its primary key, or set "
+            "binlog_row_image=FULL at the source; then reload the table",
+            table=table,
+            columns=",".join(lost),
+        )
+    return replace(rows, defaults=defaults)
 
 
 @dataclass(frozen=True)
@@ -181,17 +178,3 @@ def find_images(schema: Schema, listed: Mapping[int, Sequence[Sequence[int]]]) -
     first, last = min(numbers), max(numbers)
     rows = tuple(numbers.get(sequence, ()) for sequence in range(first, last + 1))
     return RowImages(first, rows, tuple(sets))
-
-
-def refuse_missing_key(
-    images: RowImages, key: Iterable[str], defaults: Collection[str], table: str
-) -> None:
-    """Refuse row images that lack a column of the key, unless inserts leave a known value there."""
-    lost = [name for name in key if not all(images.holds(name)) and name not in defaults]
-    if lost:
-        raise ReloadNeededError(
-            "a row image lacks columns of the key: merge the table by its primary key, or set "
-            "binlog_row_image=FULL at the source; then reload the table",
-            table=table,
-            columns=",".join(lost),
-        )
