@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
@@ -18,32 +18,79 @@ from airflow_provider_binlog.errors import (
     TargetConflictError,
     UnknownMergeError,
 )
+from airflow_provider_binlog.spark.target.postgresql.types import NUL_REFUSED
 
-_CONFLICT = re.compile(
-    r"^io\.delta\.exceptions\.(Concurrent|MetadataChanged|ProtocolChanged)"
-    r"|^org\.apache\.spark\.sql\.delta\.(Concurrent|MetadataChanged|ProtocolChanged)"
-    r"|^org\.apache\.iceberg\.exceptions\.(CommitFailed|CommitStateUnknown|AlreadyExists)"
-    r"|TableAlreadyExistsException$"
-)
-_CONFLICT_TEXT = re.compile(
-    r"Found conflicting (deleted )?files|DELTA_TABLE_ALREADY_EXISTS|TABLE_OR_VIEW_ALREADY_EXISTS"
-    r"|DELTA_CONCURRENT|Cannot commit(, missing data files| .* stale)"
-    r"|DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION"
-)
-_MISSING = re.compile(r"^java\.io\.FileNotFoundException$|FAILED_READ_FILE\.FILE_NOT_EXIST")
-_UNREACHABLE = re.compile(
-    r"^java\.net\.|^org\.apache\.http\.conn|SdkClientException$|AWSServiceThrottledException$"
-    r"|AWSStatus500Exception$|NoHttpResponseException$|SocketTimeoutException$"
-)
-# What keeps a column as it is, and was set on the lake table by somebody else.
-_FIXED = re.compile(
-    r"Cannot (delete identifier|find source column for (sort|partition)) field"
-    r"|DELTA_UNSUPPORTED_DROP_(PARTITION|CLUSTERING)_COLUMN"
-    r"|DELTA_(CONSTRAINT|GENERATED_COLUMNS)_DEPENDENT_COLUMN_CHANGE"
-)
-_DENIED = re.compile(
-    r"\b(java\.nio\.file\.AccessDeniedException|AccessControlException)\b"
-    r"|^org\.apache\.iceberg\.exceptions\.ForbiddenException$"
+
+class _Known(NamedTuple):
+    """What is known of a Java exception with a class, or else a message, that a pattern finds."""
+
+    kind: type[BinlogError]
+    message: str
+    of_class: str | None = None
+    of_text: str | None = None
+
+    def is_of(self, name: str, text: str) -> bool:
+        return any(
+            pattern is not None and re.search(pattern, given)
+            for pattern, given in ((self.of_class, name), (self.of_text, text))
+        )
+
+
+_KNOWN = (
+    _Known(
+        ConfigurationError,
+        "the Spark session is not configured for Delta tables: give the merge conf=delta_conf(), "
+        "or the same settings to the cluster",
+        of_text="DELTA_CONFIGURE_SPARK_SESSION",
+    ),
+    _Known(
+        # What keeps a column as it is, and was set on the lake table by somebody else.
+        MergeError,
+        "the lake table does not let a column change as that of its table did: remove there what "
+        "depends on the column, or drop the lake table, and load it from a snapshot",
+        of_text=r"Cannot (delete identifier|find source column for (sort|partition)) field"
+        r"|DELTA_UNSUPPORTED_DROP_(PARTITION|CLUSTERING)_COLUMN"
+        r"|DELTA_(CONSTRAINT|GENERATED_COLUMNS)_DEPENDENT_COLUMN_CHANGE",
+    ),
+    _Known(
+        MergeError,
+        f"{NUL_REFUSED}: remove it at the source, or choose on_nul='strip' or 'replace' in the "
+        "options of the table",
+        of_text=NUL_REFUSED,
+    ),
+    _Known(
+        StagingError,
+        "the store or the catalog of the lake denies access: grant it to the account of the Spark "
+        "job",
+        of_class=r"\b(java\.nio\.file\.AccessDeniedException|AccessControlException)\b"
+        r"|^org\.apache\.iceberg\.exceptions\.ForbiddenException$",
+    ),
+    _Known(
+        TargetConflictError,
+        "another writer committed to the target first",
+        of_class=r"^io\.delta\.exceptions\.(Concurrent|MetadataChanged|ProtocolChanged)"
+        r"|^org\.apache\.spark\.sql\.delta\.(Concurrent|MetadataChanged|ProtocolChanged)"
+        r"|^org\.apache\.iceberg\.exceptions\.(CommitFailed|CommitStateUnknown|AlreadyExists)"
+        r"|TableAlreadyExistsException$",
+        of_text=r"Found conflicting (deleted )?files|DELTA_TABLE_ALREADY_EXISTS"
+        r"|TABLE_OR_VIEW_ALREADY_EXISTS|DELTA_CONCURRENT"
+        r"|Cannot commit(, missing data files| .* stale)"
+        r"|DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION",
+    ),
+    _Known(
+        # Parts were there a moment ago: mostly it is one of the lake table, that was removed.
+        UnknownMergeError,
+        "a file was removed while the merge read it",
+        of_class=r"^java\.io\.FileNotFoundException$",
+        of_text=r"FAILED_READ_FILE\.FILE_NOT_EXIST",
+    ),
+    _Known(
+        StoreUnavailableError,
+        "the store failed under the merge",
+        of_class=r"^java\.net\.|^org\.apache\.http\.conn|SdkClientException$"
+        r"|AWSServiceThrottledException$|AWSStatus500Exception$|NoHttpResponseException$"
+        r"|SocketTimeoutException$",
+    ),
 )
 _TEXT_SIZE_MAX = 500
 
@@ -58,47 +105,10 @@ def explain(error: Exception, **where: str) -> BinlogError:
     cause = _describe(causes) if causes else _shorten(f"{type(error).__name__}: {error}")
     context = where | {"cause": cause}
     for name, text in causes:
-        known = _find_refusal(name, text, where, cause) or _find_failure(name, text, context)
-        if known is not None:
-            return known
+        for known in _KNOWN:
+            if known.is_of(name, text):
+                return known.kind(known.message, **context)
     return UnknownMergeError("the merge failed", **context)
-
-
-def _find_refusal(name: str, text: str, where: Mapping[str, str], cause: str) -> BinlogError | None:
-    """Return the error for what fails again until someone changes something."""
-    if "DELTA_CONFIGURE_SPARK_SESSION" in text:
-        return ConfigurationError(
-            "the Spark session is not configured for Delta tables: give the merge "
-            "conf=delta_conf(), or the same settings to the cluster",
-            **where,
-        )
-    if _FIXED.search(text):
-        return MergeError(
-            "the lake table does not let a column change as that of its table did: remove there "
-            "what depends on the column, or drop the lake table, and load it from a snapshot",
-            **where,
-            cause=cause,
-        )
-    if _DENIED.search(name):
-        return StagingError(
-            "the store or the catalog of the lake denies access: grant it to the account of the "
-            "Spark job",
-            **where,
-            cause=cause,
-        )
-    return None
-
-
-def _find_failure(name: str, text: str, context: Mapping[str, str]) -> BinlogError | None:
-    """Return the error for what may pass."""
-    if _CONFLICT.search(name) or _CONFLICT_TEXT.search(text):
-        return TargetConflictError("another writer committed to the target first", **context)
-    if _MISSING.search(name) or _MISSING.search(text):
-        # Parts were there a moment ago: mostly it is one of the lake table, that was removed.
-        return UnknownMergeError("a file was removed while the merge read it", **context)
-    if _UNREACHABLE.search(name):
-        return StoreUnavailableError("the store failed under the merge", **context)
-    return None
 
 
 def _describe(causes: Sequence[tuple[str, str]]) -> str:

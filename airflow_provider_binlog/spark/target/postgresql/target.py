@@ -8,7 +8,6 @@ it has. Readers see the changes of all tables, their columns included, or none o
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -18,7 +17,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_provider_binlog.errors import BinlogError, MergeError
+from airflow_provider_binlog.errors import BinlogError
 from airflow_provider_binlog.schema import TableName
 from airflow_provider_binlog.spark.collapse.kept_rows import checkpoint
 from airflow_provider_binlog.spark.collapse.source_rows import SparkRows
@@ -42,7 +41,6 @@ from airflow_provider_binlog.spark.target.postgresql.table_commit import (
     split_name,
 )
 from airflow_provider_binlog.spark.target.postgresql.types import (
-    NUL_REFUSED,
     column_type,
     copied,
     has_text,
@@ -159,8 +157,7 @@ class PostgresTarget:
                 "WITH (autovacuum_enabled = false)"
             )
             policy = self._options.of(change.owner.name).on_nul or "fail"
-            with _naming_nul():
-                connection.copy(name, _lines(change, plans, rows, policy), few=rows.is_few)
+            connection.copy(name, _lines(change, plans, rows, policy), few=rows.is_few)
             read = partial(_write_values, change, plans, rows.frame.sparkSession)
             rest = (change.rows.rest or {}) if isinstance(change.rows, KeyedRows) else {}
             return StagedChange(change, name, plans, read(change.evolution.filled), read(rest))
@@ -295,21 +292,3 @@ def _write_values(
         name: "NULL" if text is None else f"{literal(text)}::{plans[name].type}"
         for name, text in zip(values, row, strict=True)
     }
-
-
-@contextmanager
-def _naming_nul() -> Iterator[None]:
-    """Raise a MergeError where Spark failed on a NUL character."""
-    try:
-        yield
-    except Exception as error:
-        found = re.search(
-            rf"{NUL_REFUSED}: column (.*?)( SQLSTATE: .*)?$", str(error), re.MULTILINE
-        )
-        if found is None:
-            raise
-        raise MergeError(
-            f"{NUL_REFUSED}: remove it at the source, or choose on_nul='strip' or 'replace' in the "
-            "options of the table",
-            column=found[1].strip(),
-        ) from None

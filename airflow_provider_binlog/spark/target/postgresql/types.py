@@ -120,7 +120,7 @@ def copied(text: str, *, is_text: bool) -> str:
 
 def without_nul(value: str, column: str, policy: str) -> str:
     """Return the Spark SQL of a text without NUL characters, or that fails on them."""
-    message = quote_text(f"{NUL_REFUSED}: column {column}")
+    message = quote_text(f"{NUL_REFUSED} (column={column})")
     return _NULS[policy].format(value, message)
 
 

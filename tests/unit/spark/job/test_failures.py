@@ -16,6 +16,7 @@ from airflow_provider_binlog.errors import (
     UnknownMergeError,
 )
 from airflow_provider_binlog.spark.job.failures import explain
+from airflow_provider_binlog.spark.target.postgresql.types import NUL_REFUSED
 
 
 def raised_for(name: str, text: str) -> PySparkException:
@@ -63,6 +64,16 @@ def test_a_column_that_something_in_the_lake_depends_on_is_no_failure_that_passe
     assert type(error) is MergeError
     assert "remove there what depends on the column" in str(error)
     assert text in str(error)
+
+
+def test_a_nul_character_is_refused_with_the_name_of_its_column() -> None:
+    text = f"[USER_RAISED_EXCEPTION] {NUL_REFUSED} (column=note) SQLSTATE: P0001"
+
+    error = explain(raised_for("org.apache.spark.SparkRuntimeException", text))
+
+    assert type(error) is MergeError
+    assert "on_nul='strip'" in str(error)
+    assert "column=note" in str(error)
 
 
 @pytest.mark.parametrize(
