@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
@@ -68,7 +68,6 @@ from airflow_provider_binlog.spark.staged.files import (
     HadoopFiles,
     SourceFiles,
     check_sizes,
-    read_sizes,
     sequence_reset_error,
 )
 from airflow_provider_binlog.spark.target.delta.table import DeltaLake
@@ -225,17 +224,16 @@ def _merge_tables(run: MergeRun) -> tuple[list[LakeTable], RunningMerge | None]:
     work = [table for table in tables if table.is_active and table.segment is not None]
     note = None
     if work:
-        sizes = read_sizes(run.files, [part for table in work for part in table.parts])
         note = note_start(run.files, run.start.folder, (table.name for table in work))
         # The longest first: the others fit beside it.
         work.sort(key=lambda table: table.bytes, reverse=True)
-        prepare = partial(_prepare, run, log, sizes, note)
+        prepare = partial(_prepare, run, log, note)
         done, total = count(1), len(work)
 
         def merge(table: LakeTable) -> None:
             _merge(run, prepare, table)
             while _plan_rest(run, log, table):
-                _merge(run, partial(_prepare, run, log, None, note), table)
+                _merge(run, prepare, table)
             run.finished(table, next(done), total)
 
         if isinstance(run.lake.target, TransactionalTarget):
@@ -243,7 +241,6 @@ def _merge_tables(run: MergeRun) -> tuple[list[LakeTable], RunningMerge | None]:
             while rest:
                 _merge_together(run, run.lake.target, prepare, rest)
                 rest = [table for table in rest if _plan_rest(run, log, table)]
-                prepare = partial(_prepare, run, log, None, note)
             for table in work:
                 run.finished(table, next(done), total)
         else:
@@ -382,19 +379,11 @@ def _hold_stale(run: MergeRun, table: LakeTable, hold: Hold) -> None:
 
 
 def _prepare(
-    run: MergeRun,
-    log: TableLog,
-    sizes: Mapping[str, int | None] | None,
-    note: RunningMerge,
-    table: LakeTable,
+    run: MergeRun, log: TableLog, note: RunningMerge, table: LakeTable
 ) -> TableChange[Any] | None:
-    """Return what is to be committed of a table, whose parts are as they were staged.
-
-    The `sizes` of the parts are read, unless they are given.
-    """
+    """Return what is to be committed of a table, whose parts are as they were staged."""
     note.check()
-    known = read_sizes(run.files, table.parts) if sizes is None else sizes
-    check_sizes(run.files, table.parts, known)
+    check_sizes(run.files, table.parts)
     return make_change(run.lake, table, log, source=run.options.source)
 
 

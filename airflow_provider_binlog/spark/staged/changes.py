@@ -22,7 +22,6 @@ from airflow_provider_binlog.changes import (
 from airflow_provider_binlog.manifest import Part
 from airflow_provider_binlog.names import quote_identifier
 from airflow_provider_binlog.snapshot_manifest import SNAPSHOTS
-from airflow_provider_binlog.spark.names import quote_text
 from airflow_provider_binlog.spark.plan.fold import StartWithin
 from airflow_provider_binlog.spark.plan.segment import Segment
 from airflow_provider_binlog.spark.plan.table_log import Point
@@ -295,16 +294,10 @@ def _absent(rows: SchemaRows, image: Column) -> Column:
 
     def names(filled: Collection[str]) -> Column:
         lost = [
-            [name for name in rows.columns if name not in columns and name not in filled]
+            [name for name in rows.columns if name not in columns and name not in filled] or None
             for columns in sets
         ]
-        lists = ", ".join(
-            f"array({', '.join(map(quote_text, names))})"
-            if names
-            else "CAST(NULL AS array<string>)"
-            for names in lost
-        )
-        return F.get(F.expr(f"array({lists})"), image)
+        return F.get(F.from_json(F.lit(json.dumps(lost)), "array<array<string>>"), image)
 
     return F.when(_inserted(), names(rows.defaults)).otherwise(names(()))
 

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
@@ -159,21 +159,15 @@ class HadoopFiles(HadoopFileSystem):
         return f"{self._folder}/{path}"
 
 
-def read_sizes(files: SourceFiles, parts: Sequence[Part]) -> dict[str, int | None]:
-    """Return the sizes of parts by path; None of those that are missing."""
-    with ThreadPoolExecutor(_THREADS) as pool:
-        sizes = pool.map(lambda part: files.size(part.path), parts)
-        return dict(zip((part.path for part in parts), sizes, strict=True))
-
-
-def check_sizes(files: SourceFiles, parts: Sequence[Part], sizes: Mapping[str, int | None]) -> None:
+def check_sizes(files: SourceFiles, parts: Sequence[Part]) -> None:
     """Refuse parts that are not there, or not of the size the manifest says.
 
     Raises:
         StagingError: A part is missing or has another size; names the first one.
     """
-    for part in parts:
-        size = sizes[part.path]
+    with ThreadPoolExecutor(_THREADS) as pool:
+        sizes = pool.map(lambda part: files.size(part.path), parts)
+    for part, size in zip(parts, sizes, strict=True):
         if size is None:
             raise damaged("a staged part is missing", part=files.locate(part.path))
         if size != part.bytes:

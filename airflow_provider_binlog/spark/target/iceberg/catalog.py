@@ -293,7 +293,8 @@ def _check_commit(session: SparkSession, target: str, state: TargetState) -> Com
         raise TargetConflictError("another merge committed to the target meanwhile", target=target)
     (snapshot,) = marked
     actions = ("inserted", "updated", "deleted")
-    counts = {action: _count(snapshot.summary, action) for action in actions}
+    texts = {action: snapshot.summary.get(f"{_COUNTED}-{action}") for action in actions}
+    counts = {action: None if text is None else int(text) for action, text in texts.items()}
     return Commit(**counts, version=snapshot.id)
 
 
@@ -328,11 +329,6 @@ def _check_dependants(
                 target=target,
                 column=",".join(needed),
             )
-
-
-def _count(summary: Mapping[str, str], action: str) -> int | None:
-    value = summary.get(f"{_COUNTED}-{action}")
-    return None if value is None else int(value)
 
 
 def find_barrier(evolution: Evolution, *, columns: Mapping[str, str]) -> Barrier | None:
