@@ -17,7 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812  PySpark's own habit.
 from airflow_provider_binlog.changes import ChangeType
 from airflow_provider_binlog.errors import ReloadNeededError
 from airflow_provider_binlog.names import quote_identifier
-from airflow_provider_binlog.spark.collapse.kept_rows import CHANGES, Keep, is_end
+from airflow_provider_binlog.spark.collapse.kept_rows import CHANGES, is_end
 from airflow_provider_binlog.spark.plan.segment import Segment
 from airflow_provider_binlog.spark.staged.changes import BASED, CHANGE, EVENT, ORDER
 from airflow_provider_binlog.spark.target.protocol import (
@@ -57,21 +57,6 @@ _MESSAGES = {
     ROW: "the log holds only changed columns of rows that the lake table does not have: reload "
     "the table from a snapshot",
 }
-
-
-def collapse_partial(
-    changes: DataFrame, segment: Segment, *, has_rows: bool, keep: Keep
-) -> DataFrame:
-    """Return the source rows of the MERGE, computed once and kept while they are referred to.
-
-    `has_rows` says whether the target has rows that patches may be of.
-
-    Raises:
-        ReloadNeededError: Values are neither in the range nor in the target.
-    """
-    rows = keep(collapse_images(changes, segment))
-    refuse_lacking(rows, segment, has_rows=has_rows)
-    return rows
 
 
 def collapse_images(

@@ -21,6 +21,7 @@ from airflow_provider_binlog.spark.collapse.kept_rows import (
     ENDS,
     IS_END,
     Collapsed,
+    Keep,
     KeyColumn,
     as_literals,
     checkpoint,
@@ -32,7 +33,7 @@ from airflow_provider_binlog.spark.collapse.kept_rows import (
     has_intervals,
     is_end,
 )
-from airflow_provider_binlog.spark.collapse.partial_rows import collapse_partial
+from airflow_provider_binlog.spark.collapse.partial_rows import collapse_images, refuse_lacking
 from airflow_provider_binlog.spark.collapse.versioned_rows import fold_alone, version_rows
 from airflow_provider_binlog.spark.job.session import (
     Sessions,
@@ -100,21 +101,13 @@ class SparkRows:
         """See `RowMaker`."""
         if self._verify:
             check_digests(self._sessions.get(), self._files, segment.parts)
-        session = self._prepare(segment, state)
-        if segment.mode.is_multiset:
-            return self._count(session, segment, alone=segment.replaces_rows(state))
-        range_of, few = _find_key_column(segment, state), _has_few_rows(segment)
-        if segment.mode.is_history:
-            return self._version(session, segment, state, range_of)
-        if segment.groups:
-            rows, counts = self._complete(session, segment, state, range_of)
-        elif few:
-            rows = as_literals(_fold(segment, self._read(session, segment)))
-            counts = count_literals(rows, range_of)
-        else:
-            rows, counts = self._reduce(session, segment, range_of)
+        session, few = self._prepare(segment, state), _has_few_rows(segment)
+        rows, counts = self._collapse(session, segment, state)
         _check_count(segment, counts)
-        if segment.mode.keeps_removed:
+        if segment.mode.is_multiset or segment.mode.is_history:
+            if segment.replaces_rows(state):
+                rows, counts = _finish_alone(segment, rows, counts)
+        elif segment.mode.keeps_removed:
             rows, counts = _keep_deleted(segment, rows, counts, alone=segment.replaces_rows(state))
         return SourceRows(rows, segment.bytes, few, counts)
 
@@ -139,52 +132,27 @@ class SparkRows:
         is_one = _has_few_rows(segment) and len(segment.parts) <= _FEW_PARTS
         return changes.coalesce(1) if is_one else changes
 
-    def _count(self, session: SparkSession, segment: Segment, *, alone: bool) -> SourceRows:
-        """Return how many copies of each row there are to be more; all of them if `alone`."""
-        few = _has_few_rows(segment)
-        changes = self._read(session, segment)
-        rows, counts = count_copies(changes, segment, keep=as_literals if few else checkpoint)
-        _check_count(segment, counts)
-        if alone:
-            rows = repeat_copies(rows, counts, segment)
-        return SourceRows(rows, segment.bytes, few, counts)
-
-    def _version(
-        self,
-        session: SparkSession,
-        segment: Segment,
-        state: TargetState | None,
-        range_of: KeyColumn | None,
-    ) -> SourceRows:
-        """Return what transactions left of each key; finished versions if there are no others."""
-        few = _has_few_rows(segment)
-        keep = as_literals if few else checkpoint
-        rows = version_rows(
-            self._read(session, segment), segment, has_rows=_has_rows(segment, state), keep=keep
-        )
-        counts = count_literals(rows, range_of) if few else count_actions(rows, range_of)
-        _check_count(segment, counts)
-        if segment.replaces_rows(state):
-            rows = keep(fold_alone(rows, segment))
-            counts = replace(counts, deletes=0, upserts=rows.count())
-        return SourceRows(rows, segment.bytes, few, counts)
-
-    def _complete(
-        self,
-        session: SparkSession,
-        segment: Segment,
-        state: TargetState | None,
-        range_of: KeyColumn | None,
+    def _collapse(
+        self, session: SparkSession, segment: Segment, state: TargetState | None
     ) -> tuple[DataFrame, Collapsed]:
-        """Return the source rows of images that lack columns."""
-        few = _has_few_rows(segment)
-        rows = collapse_partial(
-            self._read(session, segment),
-            segment,
-            has_rows=_has_rows(segment, state),
-            keep=as_literals if few else checkpoint,
-        )
-        return rows, count_literals(rows, range_of) if few else count_actions(rows, range_of)
+        """Return what is left of each key, as the mode has it, and the counts of that."""
+        range_of, few = _find_key_column(segment, state), _has_few_rows(segment)
+        is_whole = not (segment.groups or segment.mode.is_history or segment.mode.is_multiset)
+        if is_whole and not few:
+            return self._reduce(session, segment, range_of)
+        changes, keep = self._read(session, segment), _keep_of(segment)
+        # Whether the lake table has rows that patches may be of.
+        has_rows = state is not None and not segment.starts_empty
+        if segment.mode.is_multiset:
+            return count_copies(changes, segment, keep=keep)
+        if segment.mode.is_history:
+            rows = version_rows(changes, segment, has_rows=has_rows, keep=keep)
+        elif segment.groups:
+            rows = keep(collapse_images(changes, segment))
+            refuse_lacking(rows, segment, has_rows=has_rows)
+        else:
+            rows = keep(_fold(segment, changes))
+        return rows, (count_literals if few else count_actions)(rows, range_of)
 
     def _reduce(
         self, session: SparkSession, segment: Segment, range_of: KeyColumn | None
@@ -206,14 +174,23 @@ class SparkRows:
         return keep_last(changes, bits, width=width, based=based), counts
 
 
-def _has_rows(segment: Segment, state: TargetState | None) -> bool:
-    """Whether the lake table has rows that patches may be of."""
-    return state is not None and not segment.starts_empty
-
-
 def _has_few_rows(segment: Segment) -> bool:
     """Whether the changes are computed on the driver."""
     return segment.rows <= _FEW_ROWS and segment.bytes <= _FEW_BYTES
+
+
+def _keep_of(segment: Segment) -> Keep:
+    return as_literals if _has_few_rows(segment) else checkpoint
+
+
+def _finish_alone(
+    segment: Segment, rows: DataFrame, counts: Collapsed
+) -> tuple[DataFrame, Collapsed]:
+    """Return the copies, or the versions, that are all that there are."""
+    if segment.mode.is_multiset:
+        return repeat_copies(rows, counts, segment), counts
+    rows = _keep_of(segment)(fold_alone(rows, segment))
+    return rows, replace(counts, deletes=0, upserts=rows.count())
 
 
 def _fold(segment: Segment, changes: DataFrame) -> DataFrame:

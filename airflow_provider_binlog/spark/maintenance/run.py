@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -51,14 +50,6 @@ _VACUUM = {
 _MANAGED = "its catalog compacts and expires tables by itself"
 
 
-@dataclass
-class _Versions:
-    """The versions of a lake table that publish records name."""
-
-    target: str
-    named: set[int] = field(default_factory=set)
-
-
 def maintain(
     spark: SparkSession,
     options: MaintenanceOptions,
@@ -79,43 +70,46 @@ def maintain(
     chosen = TableChoice(options.tables, options.exclude)
     lake = (_Delta if options.format == "delta" else _Iceberg)(spark, options)
     done = []
-    for name, versions in sorted(tables.items()):
+    for name, (target, named) in sorted(tables.items()):
         if chosen(name):
-            done.append(_maintain(lake, name, versions, since))
+            report = TableMaintenance(".".join(name), target)
+            _maintain(lake, report, named, since)
+            done.append(report)
             show(done[-1].line())
     return done
 
 
-def find_versions(files: ReadFiles, folder: str, since: datetime) -> dict[TableName, _Versions]:
-    """Return the tables that a lake's merges chose, with what has to stay readable of each.
+def find_versions(
+    files: ReadFiles, folder: str, since: datetime
+) -> dict[TableName, tuple[str, set[int]]]:
+    """Return the lake tables of those that merges chose, and the versions that records name.
 
     The versions of a table rise from record to record: the oldest of the period has the oldest.
     """
     ids = record_ids(files, folder)
     young = [one for one in ids if published_at(one) >= since]
     records = (next(read_records(files, folder, some), None) for some in (reversed(ids), young))
-    tables: dict[TableName, _Versions] = {}
+    tables: dict[TableName, tuple[str, set[int]]] = {}
     for record in filter(None, records):
         for name, table in record.tables.items():
             if table.target and table.chosen:
-                tables.setdefault(name, _Versions(table.target))
+                tables.setdefault(name, (table.target, set()))
         for name, version in record.versions.items():
             if name in tables:
-                tables[name].named.add(version)
+                tables[name][1].add(version)
     return tables
 
 
 def _maintain(
-    lake: _Delta | _Iceberg, name: TableName, versions: _Versions, since: datetime
-) -> TableMaintenance:
-    report, began = TableMaintenance(".".join(name), versions.target), time.monotonic()
+    lake: _Delta | _Iceberg, report: TableMaintenance, named: Collection[int], since: datetime
+) -> None:
+    began = time.monotonic()
     try:
-        lake.maintain(report, versions.named, since)
+        lake.maintain(report, named, since)
     except Exception as error:  # noqa: BLE001  It is reported, and fails the job at its end.
         explained = explain(error, table=report.table, target=report.target)
         report.error, report.retryable = str(explained), explained.retryable
     report.seconds = round(time.monotonic() - began, 3)
-    return report
 
 
 class _Delta:

@@ -286,7 +286,9 @@ def _with_newest_columns(fold: Fold) -> Fold:
     if fold.stop is not None and (schemas or shown):
         # No manifest says which schema the table has here: actions lead on from the last known one.
         point, schema = max([*schemas, *shown], key=lambda pair: pair[0])
-        added = {} if tables.end is None else _find_fields(log, str(tables.lifecycle.table))
+        entries = log.entries(str(tables.lifecycle.table), since=log.first) if tables.end else ()
+        said = (field for _, entry in entries for own in entry.schemas for field in own.fields)
+        added = {field.id: field for field in said}
         schemas = [(point, _follow(point, schema, fold.steps, added))]
     for _, schema in (*schemas, *shown):
         typed = tuple(
@@ -368,17 +370,6 @@ def _complete(named: Schema, before: Schema, dropped: Container[int]) -> Schema:
         )
     key = before.key if fields.keys() >= {*before.key} else ()
     return replace(named, fields=tuple(fields.values()), key=named.key or key)
-
-
-def _find_fields(log: TableLog, table: TableId) -> dict[int, Field]:
-    """Return the fields that a table has or had, as the log last says."""
-    entries = log.entries(table, since=log.first)
-    return {
-        field.id: field
-        for _, entry in entries
-        for schema in entry.schemas
-        for field in schema.fields
-    }
 
 
 def _follow(

@@ -7,7 +7,7 @@ from a snapshot is the one that its name stood for at the applied mark.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
@@ -277,17 +277,12 @@ def _identify_columns(state: TargetState, log: TableLog) -> TargetState:
         return state
     ids = find_field_ids(log, state.table, since=state.applied)
     new = {name: id_ for name, id_ in ids.items() if id_ not in state.claims}
-    claims = _claims(rest, new)
+    claims = {
+        str(new[fold_name(name)]): [column, str(NOTHING)]
+        for name, column in rest.items()
+        if fold_name(name) in new
+    }
     if not claims:
         return state
     known = json.loads(state.properties.get(FIELDS, "{}")) | claims
     return replace(state, properties=state.properties | {FIELDS: json.dumps(known)})
-
-
-def _claims(columns: Mapping[str, str], ids: Mapping[str, int]) -> dict[str, list[str]]:
-    """Return columns by field id, given those of folded names."""
-    return {
-        str(ids[fold_name(name)]): [column, str(NOTHING)]
-        for name, column in columns.items()
-        if fold_name(name) in ids
-    }
