@@ -17,7 +17,6 @@ from airflow_provider_binlog.spark.staged.types import Value
 from airflow_provider_binlog.spark.target.modes import CURRENT, MULTISET, TableMode
 from airflow_provider_binlog.spark.target.properties import Owner
 from airflow_provider_binlog.spark.target.protocol import (
-    AppendedRows,
     Commit,
     CountedRows,
     KeyedRows,
@@ -368,7 +367,7 @@ class TargetCases:
         lake.commit(
             lake.change(
                 2,
-                AppendedRows(lake.make(COLUMNS, [SourceRow(ONE | {"id": 3})]), ("id", "n")),
+                KeyedRows(lake.make(COLUMNS, [SourceRow(ONE | {"id": 3})]), ("id", "n")),
                 key=(),
             )
         )

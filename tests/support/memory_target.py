@@ -24,7 +24,6 @@ from airflow_provider_binlog.spark.target.properties import (
 from airflow_provider_binlog.spark.target.protocol import (
     Commit,
     CountedRows,
-    KeyedRows,
     VersionedRows,
     WholeRows,
 )
@@ -335,13 +334,11 @@ def write_rows(
         return _write_copies(table, changes.rows, filled)
     if isinstance(changes, VersionedRows):
         return _write_versions(table, changes, filled)
-    keyed = changes if isinstance(changes, KeyedRows) else None
-    marks = None if keyed is None or keyed.marks is None else ids[keyed.marks]
+    marks = None if changes.marks is None else ids[changes.marks]
     key = [ids[name] for name in changes.key]
     old_rows = [row | filled for row in table.rows]
     by_key = {tuple(row.get(id_) for id_ in key): row for row in old_rows}
     counts = {"inserted": 0, "updated": 0, "deleted": 0}
-    groups = () if keyed is None else keyed.groups
     changed = {}
     for row in changes.rows:
         at = tuple(row.values[name] for name in changes.key)
@@ -358,13 +355,13 @@ def write_rows(
                 position=change.position,
                 key=at,
             )
-        assert row.lacks <= {name for group in groups for name in group}
+        assert row.lacks <= {name for group in changes.groups for name in group}
         counts["inserted" if old is None else "updated"] += 1
         changed[at] = (old or {}) | {
             ids[name]: value for name, value in row.values.items() if name not in row.lacks
         }
-    if keyed is not None and keyed.rest is not None:
-        removed = {ids[name]: value for name, value in keyed.rest.items()}
+    if changes.rest is not None:
+        removed = {ids[name]: value for name, value in changes.rest.items()}
         by_key = {
             at: row | removed if marks and row.get(marks) is None else row
             for at, row in by_key.items()

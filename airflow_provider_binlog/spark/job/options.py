@@ -11,7 +11,7 @@ import os
 import tempfile
 import zipfile
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -191,9 +191,7 @@ class TableChoice:
     def __call__(self, name: TableName) -> bool:
         """Return whether a table is chosen."""
         text = ".".join(name)
-        return self._chosen.match(text, default=True) and not self._excluded.match(
-            text, default=False
-        )
+        return self._chosen(text) and not self._excluded(text)
 
     def unmatched(self, staged: Collection[TableName], excluded: Collection[str] = ()) -> list[str]:
         """Return the globs, of either list, that match none of the staged tables.
@@ -212,24 +210,20 @@ class TableChoice:
         ]
 
     @cached_property
-    def _chosen(self) -> _Globs:
-        return _Globs(self.tables)
+    def _chosen(self) -> Callable[[str], bool]:
+        return _matcher(self.tables, default=True)
 
     @cached_property
-    def _excluded(self) -> _Globs:
-        return _Globs(self.exclude)
+    def _excluded(self) -> Callable[[str], bool]:
+        return _matcher(self.exclude, default=False)
 
 
-class _Globs:
-    def __init__(self, globs: Sequence[str]) -> None:
-        self._positive = GlobMatcher(glob for glob in globs if not glob.startswith("!"))
-        self._negative = GlobMatcher(glob[1:] for glob in globs if glob.startswith("!"))
-        self._has_positive = not all(glob.startswith("!") for glob in globs)
-
-    def match(self, text: str, *, default: bool) -> bool:
-        """Return whether a glob matches and no `!glob` does; `default` is for no glob."""
-        matched = self._positive(text) if self._has_positive else default
-        return matched and not self._negative(text)
+def _matcher(globs: Sequence[str], *, default: bool) -> Callable[[str], bool]:
+    """Return whether a glob matches a text and no `!glob` does; `default` is for no glob."""
+    positive = [glob for glob in globs if not glob.startswith("!")]
+    matches = GlobMatcher(positive) if positive else lambda _: default
+    excluded = GlobMatcher(glob[1:] for glob in globs if glob.startswith("!"))
+    return lambda text: matches(text) and not excluded(text)
 
 
 _PACKAGE = Path(__file__).resolve().parents[2]

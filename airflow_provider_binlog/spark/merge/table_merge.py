@@ -27,7 +27,6 @@ from airflow_provider_binlog.spark.target.modes import (
 )
 from airflow_provider_binlog.spark.target.properties import Owner
 from airflow_provider_binlog.spark.target.protocol import (
-    AppendedRows,
     Commit,
     CountedRows,
     KeyedRows,
@@ -136,7 +135,7 @@ def _row_changes(segment: Segment, state: TargetState | None, rows: Rows) -> Row
     if segment.replaces_rows(state):
         return WholeRows(rows)
     if segment.is_changelog:
-        return AppendedRows(rows, segment.target_key)
+        return KeyedRows(rows, segment.target_key)
     if segment.mode.is_multiset:
         return CountedRows(rows)
     if segment.mode.is_history:

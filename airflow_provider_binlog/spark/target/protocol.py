@@ -52,6 +52,8 @@ def source_column(index: int) -> str:
 class KeyedRows(Generic[Rows]):
     """The final change of each key: a row that is to be there, or a delete.
 
+    Those of a changelog are added: no two changes of a source have the same key.
+
     Attributes:
         rows: The changes.
         key: Columns that identify a row.
@@ -71,14 +73,6 @@ class KeyedRows(Generic[Rows]):
     groups: tuple[tuple[str, ...], ...] = ()
     marks: str | None = None
     rest: dict[str, Value] | None = None
-
-
-@dataclass(frozen=True)
-class AppendedRows(Generic[Rows]):
-    """Rows that are added to those of a changelog, no two with the same values in `key`."""
-
-    rows: Rows
-    key: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -131,9 +125,7 @@ class WholeRows(Generic[Rows]):
     rows: Rows
 
 
-RowChanges: TypeAlias = (
-    KeyedRows[Rows] | AppendedRows[Rows] | CountedRows[Rows] | VersionedRows[Rows] | WholeRows[Rows]
-)
+RowChanges: TypeAlias = KeyedRows[Rows] | CountedRows[Rows] | VersionedRows[Rows] | WholeRows[Rows]
 
 
 @dataclass(frozen=True)

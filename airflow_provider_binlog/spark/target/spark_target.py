@@ -42,7 +42,6 @@ from airflow_provider_binlog.spark.target.properties import (
     new_fields_property,
 )
 from airflow_provider_binlog.spark.target.protocol import (
-    AppendedRows,
     Commit,
     CountedRows,
     KeyedRows,
@@ -285,17 +284,16 @@ class TableCommit:
         range_ = (condition(f"t.{first}", type_, rows.counts.intervals) or None) if is_old else None
         if isinstance(changes, VersionedRows):
             return self._write_versions(changes, state, filled, range_)
-        keyed = changes if isinstance(changes, KeyedRows) else None
         statement = merge_sql.merge(
             table,
             columns=names,
             key=[names.index(name) for name in key],
-            nullable=keyed is not None and keyed.null_safe,
+            nullable=changes.null_safe,
             range_=range_,
-            groups=[] if keyed is None else [[*map(names.index, own)] for own in keyed.groups],
+            groups=[[*map(names.index, own)] for own in changes.groups],
             filled=filled,
-            marks=None if keyed is None else keyed.marks,
-            rest=None if keyed is None or keyed.rest is None else self._literals(keyed.rest),
+            marks=changes.marks,
+            rest=None if changes.rest is None else self._literals(changes.rest),
         )
         frame = rows.frame
         filtered: AbstractContextManager[None] = nullcontext()
@@ -381,7 +379,7 @@ class TableCommit:
 
     def _filters_target(
         self,
-        changes: KeyedRows[SourceRows] | AppendedRows[SourceRows],
+        changes: KeyedRows[SourceRows],
         range_: str | None,
     ) -> bool:
         """Prepare what the MERGE shuffles; return whether it filters the table by the keys."""

@@ -240,8 +240,8 @@ class TableCommit:
         at = self._constrained(by_source)
         has_null = f"SELECT EXISTS (SELECT FROM {rows} WHERE {sql.null_key(key, is_null=True)})"
         nulls = bool(key) and connection.read(has_null) == "t"
-        if not isinstance(change.rows, KeyedRows | VersionedRows):
-            replaces = isinstance(change.rows, WholeRows)
+        replaces = isinstance(change.rows, WholeRows)
+        if isinstance(change.rows, WholeRows) or not key:
             if replaces and change.before is not None:
                 self._drop_other_keys(stored, at, nulls=nulls)
             inserted = connection.execute(sql.insert(change.table, names, rows))
