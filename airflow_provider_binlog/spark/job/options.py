@@ -91,17 +91,14 @@ _ARGUMENTS: dict[str, dict[str, Any]] = {
     },
     "--tables": {
         "nargs": "+",
-        "default": [],
         "help": "globs of database.table, and !globs that take some back; default: all",
     },
     "--exclude": {
         "nargs": "+",
-        "default": [],
         "help": "globs of tables among them to leave out",
     },
     "--options": {
         "dest": "table_options",
-        "default": TableRules(),
         "type": _table_options,
         "metavar": "JSON",
         "help": 'options of tables by globs: {"shop.visits": {"key": ["id"]}, "*": {"target": '
@@ -124,12 +121,11 @@ _ARGUMENTS: dict[str, dict[str, Any]] = {
     "--table-property": {
         "dest": "properties",
         "action": "append",
-        "default": [],
         "type": _property,
         "metavar": "NAME=VALUE",
         "help": "a property of new tables",
     },
-    "--threads": {"type": int, "default": 4, "help": "tables merged at once"},
+    "--threads": {"type": int, "help": "tables merged at once"},
     "--verify-parts": {"action": "store_true", "help": "compare the SHA-256 of every part"},
     "--adopt": {
         "action": "store_true",
@@ -143,7 +139,6 @@ _ARGUMENTS: dict[str, dict[str, Any]] = {
     },
     "--initial-load": {
         "choices": ("snapshot", "changes_only", "fail"),
-        "default": "snapshot",
         "help": "a table that was never loaded, and has rows from before the staged log, waits for "
         "a snapshot, begins with the changes, or fails; default: snapshot",
     },
@@ -152,7 +147,6 @@ _ARGUMENTS: dict[str, dict[str, Any]] = {
     },
     "--follow": {
         "type": float,
-        "default": 0,
         "metavar": "SECONDS",
         "help": "merge what is staged meanwhile, too; default: 0, what is staged already",
     },
@@ -167,18 +161,24 @@ def parse_arguments(arguments: Sequence[str] | None) -> tuple[MergeOptions, str 
     Raises:
         ConfigurationError: The arguments cannot be used as given.
     """
+    # What is not given has the default of its field.
     parser = _Parser(
-        "application.py", description="Merge staged changes into Delta, Iceberg or PostgreSQL."
+        "application.py",
+        description="Merge staged changes into Delta, Iceberg or PostgreSQL.",
+        argument_default=argparse.SUPPRESS,
     )
-    for name, options in _ARGUMENTS.items():
-        parser.add_argument(name, **options)
+    for name, argument in _ARGUMENTS.items():
+        parser.add_argument(name, **argument)
     values = vars(parser.parse_args(arguments))
-    report = values.pop("report")
-    if values["tag"] is not None and values["format"] != "iceberg":
+    report = values.pop("report", None)
+    values |= {
+        name: collect(values[name]) for name, collect in _COLLECTED.items() if name in values
+    }
+    options = MergeOptions(**values)
+    if options.tag is not None and options.format != "iceberg":
         parser.error("only Iceberg tables have tags: leave --tag out")
-    values |= {name: collect(values[name]) for name, collect in _COLLECTED.items()}
-    values["table_options"].check_format(values["format"])
-    return MergeOptions(**values), report
+    options.table_options.check_format(options.format)
+    return options, report
 
 
 @dataclass(frozen=True)

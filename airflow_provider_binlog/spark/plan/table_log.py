@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
 from airflow_provider_binlog.errors import ManifestError
-from airflow_provider_binlog.manifest import Manifest, Part, Statement, TableChanges, check_follows
+from airflow_provider_binlog.manifest import Manifest, Statement, TableChanges, check_follows
 from airflow_provider_binlog.names import matches_globs
 from airflow_provider_binlog.schema import (
     Action,
@@ -349,12 +349,10 @@ def check_contiguous(manifests: Sequence[Manifest]) -> None:
     for manifest in manifests:
         for table in manifest.tables:
             for part in table.parts:
-                _check_name(manifest, part)
-
-
-def _check_name(manifest: Manifest, part: Part) -> None:
-    """Rows of many parts are read in one scan, which learns the sequence from the file's name."""
-    if not part.path.rsplit("/", 1)[-1].startswith(f"{manifest.sequence:016d}-"):
-        raise ManifestError(
-            "a part is not named by its manifest", part=part.path, sequence=manifest.sequence
-        )
+                # Rows of many parts are read in one scan, which learns the sequence from the name.
+                if not part.path.rsplit("/", 1)[-1].startswith(f"{manifest.sequence:016d}-"):
+                    raise ManifestError(
+                        "a part is not named by its manifest",
+                        part=part.path,
+                        sequence=manifest.sequence,
+                    )

@@ -1,10 +1,9 @@
-"""Access to the JVM in few calls: the entries of a map, one by one, cost as much as a commit."""
+"""Access to the classes of the JVM."""
 
 # ruff: noqa: SLF001  PySpark has no other way.
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from py4j.java_gateway import JavaClass  # type: ignore[import-untyped]
@@ -59,10 +58,3 @@ def check_catalog(session: SparkSession, name: str) -> None:
             lake=name,
             missing=setting,
         )
-
-
-def read_map(session: SparkSession, java_map: Any) -> dict[str, str]:
-    """Return a Java map of texts."""
-    mapper = java_class(session, "com.fasterxml.jackson.databind.ObjectMapper")()
-    texts: dict[str, str] = json.loads(mapper.writeValueAsString(java_map))
-    return texts

@@ -33,7 +33,7 @@ from airflow_provider_binlog.spark.names import target_name
 from airflow_provider_binlog.spark.plan.evolution import Evolution
 from airflow_provider_binlog.spark.staged.types import widens
 from airflow_provider_binlog.spark.target import sql as merge_sql
-from airflow_provider_binlog.spark.target.jvm import java_class, read_map, set_active
+from airflow_provider_binlog.spark.target.jvm import java_class, set_active
 from airflow_provider_binlog.spark.target.layout import Layout
 from airflow_provider_binlog.spark.target.modes import TableMode
 from airflow_provider_binlog.spark.target.properties import count_from_1
@@ -374,7 +374,10 @@ class IcebergTable:
     def properties(self) -> dict[str, str]:
         """The table's properties, and the version of its format."""
         version = str(self.java.operations().current().formatVersion())
-        return read_map(self._session, self.java.properties()) | {_VERSION: version}
+        # The entries of a map, one by one, would cost as much as a commit.
+        mapper = java_class(self._session, "com.fasterxml.jackson.databind.ObjectMapper")()
+        texts: dict[str, str] = json.loads(mapper.writeValueAsString(self.java.properties()))
+        return texts | {_VERSION: version}
 
     @property
     def columns(self) -> dict[str, str]:
