@@ -166,10 +166,13 @@ class Progress:
         """Return the progress once further manifests were read, before any table is merged."""
         if not manifests:
             return self
+        newest_first = (manifest.identity for manifest in reversed(manifests))
         return replace(
             self,
             end=manifests[-1].end,
-            servers=self._servers_through(manifests),
+            # A lake table follows the one that wrote it last. Of older ones the manifests may be
+            # deleted, and a table without changes knows no later one.
+            servers=tuple(dict.fromkeys([*newest_first, *self.servers])),
             globs=extend_globs(self.globs, manifests),
         )
 
@@ -196,15 +199,6 @@ class Progress:
                     chosen=one.chosen or two.chosen,
                 )
         return replace(newer, tables=tables, snapshots=self.snapshots | stored.snapshots)
-
-    def _servers_through(self, manifests: Sequence[Manifest]) -> tuple[SourceIdentity, ...]:
-        """Return whose logs lead to the last of the manifests that follow, its own first.
-
-        A lake table follows one of them: whichever it was that wrote the table last. Of the older
-        ones the manifests may be deleted, and a table without changes knows no later one.
-        """
-        newest_first = (manifest.identity for manifest in reversed(manifests))
-        return tuple(dict.fromkeys([*newest_first, *self.servers]))
 
 
 def progress_folder(format_: str, lake: str, options: TableRules) -> str:

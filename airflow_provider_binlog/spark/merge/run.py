@@ -188,7 +188,11 @@ def open_lake(spark: SparkSession, options: MergeOptions, files: SourceFiles) ->
     check_jars(spark, options.format)
     source, tables, properties = options.source, options.table_options, options.properties
     if options.format == "postgresql":
-        return _open_database(spark, options, files)
+        if options.connection is None:
+            raise ConfigurationError("the merge into PostgreSQL needs --connection")
+        settings, sessions = PostgresSettings.take(Path(options.connection)), Sessions(spark, {})
+        target = PostgresTarget(sessions.get(), settings, tables)
+        return Lake(target, PostgresRows(sessions, files, verify=options.verify_parts))
     if options.format == "iceberg":
         check_catalog(spark, options.lake)
         format_: LakeFormat = IcebergLake(source, options.lake, tables, properties)
@@ -199,17 +203,6 @@ def open_lake(spark: SparkSession, options: MergeOptions, files: SourceFiles) ->
         SparkTarget(sessions.get(), format_),
         SparkRows(sessions, files, verify=options.verify_parts),
     )
-
-
-def _open_database(
-    spark: SparkSession, options: MergeOptions, files: SourceFiles
-) -> Lake[SourceRows]:
-    if options.connection is None:
-        raise ConfigurationError("the merge into PostgreSQL needs --connection")
-    settings = PostgresSettings.take(Path(options.connection))
-    sessions = Sessions(spark, {})
-    target = PostgresTarget(sessions.get(), settings, options.table_options)
-    return Lake(target, PostgresRows(sessions, files, verify=options.verify_parts))
 
 
 def _merge_tables(run: MergeRun) -> tuple[list[LakeTable], RunningMerge | None]:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from airflow_provider_binlog.errors import TargetConflictError
 from airflow_provider_binlog.schema import RenameTable, TableName
 from airflow_provider_binlog.spark.merge.progress import TableProgress
 from airflow_provider_binlog.spark.plan.evolution import Evolution
@@ -36,6 +35,7 @@ from airflow_provider_binlog.spark.target.protocol import (
     TransactionalTarget,
     VersionedRows,
     WholeRows,
+    conflict,
 )
 from airflow_provider_binlog.spark.target.state import CHANGES_ONLY, NOTHING, Mark, TargetState
 from airflow_provider_binlog.table_options import TableOptions
@@ -302,5 +302,5 @@ def copy_rows(
 def _read(target: Target[Rows], table: str, applied: Mark) -> TargetState:
     state = target.read_state(table)
     if state is None or state.applied != applied:
-        raise TargetConflictError("another merge committed to the target meanwhile", target=table)
+        raise conflict(table)
     return state

@@ -374,25 +374,18 @@ def find_order(snapshot: SnapshotManifest, manifest: Manifest, statement: Statem
     Metadata locks order DDL and SELECT: what is logged before `low` has an effect on all of them.
     The quarantine of a table concerns all changes of the manifest.
     """
-    if any(isinstance(action, QuarantineTable) for action in statement.actions):
-        return _find_quarantine_order(snapshot, manifest)
+    concerns_all = any(isinstance(action, QuarantineTable) for action in statement.actions)
+    if concerns_all and _contains(snapshot, manifest.stop, manifest.identity):
+        return Order.BEFORE
     if manifest.identity != snapshot.identity:
         after = _covers(snapshot, snapshot.high, manifest.start)
         return Order.AFTER if after else Order.WITHIN
     at = split_file_name(statement.file)[1], statement.offset
-    if at < snapshot.low.coordinates:
+    if concerns_all:
+        at = manifest.start.coordinates
+    elif at < snapshot.low.coordinates:
         return Order.BEFORE
     return Order.AFTER if at >= snapshot.high.coordinates else Order.WITHIN
-
-
-def _find_quarantine_order(snapshot: SnapshotManifest, manifest: Manifest) -> Order:
-    if _contains(snapshot, manifest.stop, manifest.identity):
-        return Order.BEFORE
-    if manifest.identity != snapshot.identity:
-        after = _covers(snapshot, snapshot.high, manifest.start)
-    else:
-        after = snapshot.high.coordinates <= manifest.start.coordinates
-    return Order.AFTER if after else Order.WITHIN
 
 
 def _contains(snapshot: SnapshotManifest, position: Position, of: SourceIdentity) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
 
+from airflow_provider_binlog.errors import TargetConflictError
 from airflow_provider_binlog.schema import TableId, TableName
 from airflow_provider_binlog.spark.plan.evolution import Evolution
 from airflow_provider_binlog.spark.staged.types import Value
@@ -183,6 +184,11 @@ class TableChange(Generic[Rows]):
     def base(self) -> int | None:
         """The format's number of `before`; None if it has none, or the table is to be created."""
         return None if self.before is None else self.before.snapshot
+
+
+def conflict(table: str) -> TargetConflictError:
+    """Return the refusal of a change that was planned with another state of the lake table."""
+    return TargetConflictError("another merge committed to the target meanwhile", target=table)
 
 
 @dataclass(frozen=True)

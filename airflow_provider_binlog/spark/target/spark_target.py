@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeAlias
 
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_provider_binlog.errors import ReloadNeededError, TargetConflictError
+from airflow_provider_binlog.errors import ReloadNeededError
 from airflow_provider_binlog.names import quote_identifier
 from airflow_provider_binlog.schema import TableName
 from airflow_provider_binlog.spark.collapse.kept_rows import (
@@ -48,6 +48,7 @@ from airflow_provider_binlog.spark.target.protocol import (
     TableChange,
     VersionedRows,
     WholeRows,
+    conflict,
     source_column,
 )
 from airflow_provider_binlog.spark.target.state import TABLE_ID, Comments, TargetState
@@ -232,7 +233,7 @@ class TableCommit:
         lake.create_as(self.session, change, properties)
         state = lake.find_state(self.session, change.table)
         if state is None or state.applied != change.mark:
-            raise self._conflict()
+            raise conflict(self.change.table)
         return self._claim_fields(state)
 
     def _prepare(self, before: TargetState) -> TargetState:
@@ -412,7 +413,7 @@ class TableCommit:
         state = self.lake.find_state(self.session, self.change.table)
         expected = before.applied, before.loaded
         if state is None or (state.applied, state.loaded) != expected:
-            raise self._conflict()
+            raise conflict(self.change.table)
         return state
 
     def _check_columns(
@@ -425,12 +426,7 @@ class TableCommit:
         for name, old in columns.items():
             # An id that is a name was none.
             if before.column_ids[old] not in (old, ids.get(name)):
-                raise self._conflict()
-
-    def _conflict(self) -> TargetConflictError:
-        return TargetConflictError(
-            "another merge committed to the target meanwhile", target=self.change.table
-        )
+                raise conflict(self.change.table)
 
 
 def _gather(rows: SourceRows) -> DataFrame:

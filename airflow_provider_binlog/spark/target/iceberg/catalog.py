@@ -37,7 +37,7 @@ from airflow_provider_binlog.spark.target.jvm import java_class, set_active
 from airflow_provider_binlog.spark.target.layout import Layout
 from airflow_provider_binlog.spark.target.modes import TableMode
 from airflow_provider_binlog.spark.target.properties import count_from_1
-from airflow_provider_binlog.spark.target.protocol import Commit
+from airflow_provider_binlog.spark.target.protocol import Commit, conflict
 from airflow_provider_binlog.spark.target.spark_target import Change
 from airflow_provider_binlog.spark.target.sql import alter_statements
 from airflow_provider_binlog.spark.target.state import (
@@ -290,7 +290,7 @@ def _check_commit(session: SparkSession, target: str, state: TargetState) -> Com
     since = load_table(session, target).snapshots(until=state.snapshot)
     marked = [snapshot for snapshot in since if APPLIED in snapshot.summary]
     if len(marked) != 1:
-        raise TargetConflictError("another merge committed to the target meanwhile", target=target)
+        raise conflict(target)
     (snapshot,) = marked
     actions = ("inserted", "updated", "deleted")
     texts = {action: snapshot.summary.get(f"{_COUNTED}-{action}") for action in actions}

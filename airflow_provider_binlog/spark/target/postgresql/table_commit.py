@@ -32,6 +32,7 @@ from airflow_provider_binlog.spark.target.protocol import (
     TableChange,
     VersionedRows,
     WholeRows,
+    conflict,
 )
 from airflow_provider_binlog.spark.target.sql import ORPHAN
 from airflow_provider_binlog.spark.target.state import TABLE_ID, Contents, TargetState
@@ -134,13 +135,8 @@ class TableCommit:
     def _created(self) -> StoredTable:
         stored = self._read()
         if stored is None:
-            raise self._conflict()
+            raise conflict(self.change.table)
         return stored
-
-    def _conflict(self) -> TargetConflictError:
-        return TargetConflictError(
-            "another merge committed to the target meanwhile", target=self.change.table
-        )
 
     # ------------------------------------------------------------------- columns
 
@@ -159,7 +155,7 @@ class TableCommit:
     def _check_unchanged(self, before: TargetState, stored: StoredTable | None) -> StoredTable:
         state = None if stored is None else stored.state
         if stored is None or state is None or not _is_same(before, state):
-            raise self._conflict()
+            raise conflict(self.change.table)
         return stored
 
     def _new_notes(self, version: int, names: Mapping[str, str]) -> dict[str, ColumnNote]:
