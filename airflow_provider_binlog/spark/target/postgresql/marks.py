@@ -123,18 +123,6 @@ class StoredTable:
         return self.notes.get(column.name) or ColumnNote(column.name, column.name, column.type)
 
     @property
-    def bare(self) -> StoredTable:
-        """The table without what is noted of it."""
-        return StoredTable(
-            self.oid,
-            self.columns,
-            self.has_trigger,
-            self.is_empty,
-            version=self.version,
-            comment=self.comment,
-        )
-
-    @property
     def named(self) -> dict[str, Column]:
         """The columns by their names at the source."""
         return {self.note(column).name: column for column in self.columns}

@@ -35,7 +35,7 @@ from airflow_provider_binlog.spark.target.protocol import (
     conflict,
 )
 from airflow_provider_binlog.spark.target.sql import ORPHAN
-from airflow_provider_binlog.spark.target.state import TABLE_ID, Contents, TargetState
+from airflow_provider_binlog.spark.target.state import NOTHING, TABLE_ID, Contents, TargetState
 from airflow_provider_binlog.spark.target.versions import versions_to_write
 
 _NAME = re.compile(r'"((?:[^"]|"")*)"\."((?:[^"]|"")*)"')
@@ -150,7 +150,15 @@ class TableCommit:
         columns = {name: plan.definition for name, plan in zip(names, plans, strict=True)}
         self.connection.execute(sql.create_table(self.change.table, columns))
         # What is noted of a table that was dropped says nothing of this one.
-        return self._created().bare
+        nothing = Contents(NOTHING)
+        return replace(
+            self._created(),
+            is_noted=False,
+            is_replaced=False,
+            contents=nothing,
+            properties={},
+            notes={},
+        )
 
     def _check_unchanged(self, before: TargetState, stored: StoredTable | None) -> StoredTable:
         state = None if stored is None else stored.state

@@ -43,7 +43,6 @@ from airflow_provider_binlog.spark.target.postgresql.table_commit import (
 from airflow_provider_binlog.spark.target.postgresql.types import (
     column_type,
     copied,
-    has_text,
     spark_type,
     value_text,
     without_nul,
@@ -255,7 +254,8 @@ def _lines(
         if spark == "string":
             value = without_nul(value, name, policy)
         text = value_text(value, plan.type, plan.source, spark=spark)
-        fields.append(copied(text, is_text=has_text(spark)))
+        # Only of these types values may hold any character.
+        fields.append(copied(text, is_text=spark in ("string", "array<string>")))
     others = [*_staged_columns(change, plans)][len(plans) :]
     fields += [copied(f"CAST({name} AS string)", is_text=False) for name in others]
     tab, end = quote_text("\t"), quote_text("\n")

@@ -124,11 +124,6 @@ def without_nul(value: str, column: str, policy: str) -> str:
     return _NULS[policy].format(value, message)
 
 
-def has_text(spark: str) -> bool:
-    """Whether values of a Spark type may hold any character."""
-    return spark in ("string", "array<string>")
-
-
 def _prefixed(text: str, characters: tuple[str, ...]) -> str:
     r"""Return SQL that puts a backslash before each of some characters, `\` the first of them."""
     for character in characters:
