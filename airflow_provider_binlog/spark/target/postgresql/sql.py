@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from airflow_provider_binlog.spark.target.postgresql.connection import quote
 from airflow_provider_binlog.spark.target.protocol import (
@@ -50,57 +51,6 @@ def add_column(table: str, name: str, type_: str, value: str | None) -> list[str
     return [f"{added} DEFAULT {value}", kept]
 
 
-def insert(table: str, names: Sequence[str], staged: str) -> str:
-    """Return the INSERT of the staged rows that are to be there."""
-    values = ", ".join(map(source_column, range(len(names))))
-    return (
-        f"INSERT INTO {table} ({column_list(names)}) "
-        f"SELECT {values} FROM {staged} WHERE NOT {DELETED}"
-    )
-
-
-def merge(
-    table: str,
-    names: Sequence[str],
-    key: Sequence[int],
-    staged: str,
-    *,
-    groups: Sequence[Sequence[int]] = (),
-    nulls: bool | None = None,
-    marks: bool = False,
-) -> str:
-    """Return the MERGE of staged rows by their key.
-
-    Args:
-        table: The quoted name.
-        names: All columns, in the order of the staged ones.
-        key: Which of them identify a row.
-        staged: The table of the staged rows.
-        groups: Columns that staged rows may not hold, those together that have one `held`.
-        nulls: Of the rows, those with NULL in the key, or those without; None for all.
-        marks: Whether deletes are marked: the staged rows have the marks.
-    """
-    values = [f"s.{source_column(index)}" for index in range(len(names))]
-    kept = list(values)
-    for number, group in enumerate(groups):
-        for index in group:
-            kept[index] = (
-                f"CASE WHEN s.{held(number)} THEN {values[index]} ELSE t.{quote(names[index])} END"
-            )
-    sets = ", ".join(f"{quote(name)} = {value}" for name, value in zip(names, kept, strict=True))
-    source = staged if nulls is None else f"(SELECT * FROM {staged} WHERE {null_key(key, nulls)})"
-    deletes = "" if marks else f" WHEN MATCHED AND s.{DELETED} THEN DELETE"
-    added = f" AND NOT s.{DELETED}"
-    if marks:
-        added = f" AND (NOT s.{DELETED} OR s.{LACKS} IS NULL)" if groups else ""
-    return (
-        f"MERGE INTO {table} AS t USING {source} AS s ON {_same(names, key, nulls)}"
-        f"{deletes} WHEN MATCHED THEN UPDATE SET {sets}"
-        f" WHEN NOT MATCHED{added}"
-        f" THEN INSERT ({column_list(names)}) VALUES ({', '.join(values)})"
-    )
-
-
 def remove_copies(table: str, columns: Mapping[str, str], staged: str) -> str:
     """Return the DELETE of as many copies of rows as there are to be less, given the types."""
     own, less = (
@@ -142,78 +92,114 @@ DIALECT = Dialect(quote, "(extract(epoch FROM {0}) * 1000000)::bigint", _TIME, c
 """PostgreSQL's part of `versions_to_write`."""
 
 
-def mark_rest(
-    table: str,
-    names: Sequence[str],
-    key: Sequence[int],
-    staged: str,
-    *,
-    marks: str,
-    values: Mapping[str, str],
-    nulls: bool,
-) -> str:
-    """Return the UPDATE of rows that are not marked, and not among the staged ones."""
-    sets = ", ".join(f"{quote(name)} = {value}" for name, value in values.items())
-    return (
-        f"UPDATE {table} AS t SET {sets} WHERE t.{quote(marks)} IS NULL AND NOT EXISTS "
-        f"(SELECT FROM {staged} AS s WHERE {_same(names, key, nulls)})"
-    )
+@dataclass(frozen=True)
+class KeyedStatements:
+    """Statements that bring staged rows into a table by their key.
 
-
-def find_orphans(
-    table: str,
-    names: Sequence[str],
-    key: Sequence[int],
-    staged: str,
-    *,
-    nulls: bool,
-    end: str | None = None,
-) -> str:
-    """Return the query of staged rows that lack what a row of the table would have to hold.
-
-    It gives how many they are, and the key of one. Of versions, `end` is NULL in current ones.
+    Attributes:
+        table: The quoted name.
+        names: All columns, in the order of the staged ones.
+        key: Which of them identify a row.
+        staged: The table of the staged rows.
+        groups: Columns that staged rows may not hold, those together that have one `held`.
+        nulls: Whether a staged row has NULL in its key.
     """
-    keys = " || ',' || ".join(f"coalesce(s.{source_column(i)}::text, 'NULL')" for i in key)
-    return (
-        f"SELECT json_build_array(count(*), min({keys})) FROM {staged} AS s "
-        f"WHERE s.{LACKS} IS NOT NULL AND NOT s.{DELETED} AND NOT EXISTS "
-        f"(SELECT FROM {table} AS t WHERE {_same(names, key, nulls)}{_current(end)})"
-    )
 
+    table: str
+    names: Sequence[str]
+    key: Sequence[int]
+    staged: str
+    groups: Sequence[Sequence[int]] = ()
+    nulls: bool = False
 
-def complete_rows(
-    table: str,
-    names: Sequence[str],
-    key: Sequence[int],
-    staged: str,
-    *,
-    groups: Sequence[Sequence[int]],
-    nulls: bool,
-    end: str,
-) -> str:
-    """Return the UPDATE of staged rows with what they do not hold, from the current versions."""
-    values = (
-        f"{source_column(at)} = CASE WHEN s.{held(number)} THEN s.{source_column(at)} "
-        f"ELSE t.{quote(names[at])} END"
-        for number, group in enumerate(groups)
-        for at in group
-    )
-    return (
-        f"UPDATE {staged} AS s SET {', '.join(values)} FROM {table} AS t "
-        f"WHERE {_same(names, key, nulls)}{_current(end)}"
-    )
+    def insert(self) -> str:
+        """Return the INSERT of the staged rows that are to be there."""
+        values = ", ".join(map(source_column, range(len(self.names))))
+        return (
+            f"INSERT INTO {self.table} ({column_list(self.names)}) "
+            f"SELECT {values} FROM {self.staged} WHERE NOT {DELETED}"
+        )
 
+    def merges(self, *, marks: bool = False) -> list[str]:
+        """Return the MERGEs of the staged rows: if any has NULL in its key, those by themselves.
 
-def _current(end: str | None) -> str:
-    return "" if end is None else f" AND t.{quote(end)} IS NULL"
+        With `marks`, deletes are marked: the staged rows have the marks.
+        """
+        if not self.nulls:
+            return [self._merge(self.staged, marks=marks)]
+        others = f"(SELECT * FROM {self.staged} WHERE NOT {self._has_null})"
+        some = f"(SELECT * FROM {self.staged} WHERE {self._has_null})"
+        return [self._merge(others, marks=marks), self._merge(some, marks=marks, nulls=True)]
 
+    def _merge(self, source: str, *, marks: bool, nulls: bool = False) -> str:
+        values = [f"s.{source_column(at)}" for at in range(len(self.names))]
+        kept = (self._completed.get(at, value) for at, value in enumerate(values))
+        pairs = zip(self.names, kept, strict=True)
+        sets = ", ".join(f"{quote(name)} = {value}" for name, value in pairs)
+        deletes = "" if marks else f" WHEN MATCHED AND s.{DELETED} THEN DELETE"
+        added = f" AND NOT s.{DELETED}"
+        if marks:
+            added = f" AND (NOT s.{DELETED} OR s.{LACKS} IS NULL)" if self.groups else ""
+        return (
+            f"MERGE INTO {self.table} AS t USING {source} AS s ON {self._same(nulls=nulls)}"
+            f"{deletes} WHEN MATCHED THEN UPDATE SET {sets}"
+            f" WHEN NOT MATCHED{added}"
+            f" THEN INSERT ({column_list(self.names)}) VALUES ({', '.join(values)})"
+        )
 
-def _same(names: Sequence[str], key: Sequence[int], nulls: bool | None) -> str:  # noqa: FBT001
-    equals = "IS NOT DISTINCT FROM" if nulls else "="
-    return " AND ".join(f"t.{quote(names[i])} {equals} s.{source_column(i)}" for i in key)
+    def mark_rest(self, marks: str, values: Mapping[str, str]) -> str:
+        """Return the UPDATE of rows that are not marked, and not among the staged ones."""
+        sets = ", ".join(f"{quote(name)} = {value}" for name, value in values.items())
+        return (
+            f"UPDATE {self.table} AS t SET {sets} WHERE t.{quote(marks)} IS NULL AND NOT EXISTS "
+            f"(SELECT FROM {self.staged} AS s WHERE {self._same(nulls=self.nulls)})"
+        )
 
+    def find_null(self) -> str:
+        """Return the query of whether a staged row has NULL in its key."""
+        return f"SELECT EXISTS (SELECT FROM {self.staged} WHERE {self._has_null})"
 
-def null_key(key: Sequence[int], is_null: bool) -> str:  # noqa: FBT001
-    """Return the condition of staged rows with NULL in the key, or of those without."""
-    condition = " OR ".join(f"{source_column(index)} IS NULL" for index in key)
-    return f"({condition})" if is_null else f"NOT ({condition})"
+    def find_orphans(self, end: str | None) -> str:
+        """Return the query of staged rows that lack what a row of the table would have to hold.
+
+        It gives how many they are, and the key of one. Of versions, `end` is NULL in current ones.
+        """
+        one = " || ',' || ".join(
+            f"coalesce(s.{source_column(at)}::text, 'NULL')" for at in self.key
+        )
+        return (
+            f"SELECT json_build_array(count(*), min({one})) "
+            f"FROM {self.staged} AS s WHERE s.{LACKS} IS NOT NULL AND NOT s.{DELETED} "
+            f"AND NOT EXISTS (SELECT FROM {self.table} AS t WHERE {self._current(end)})"
+        )
+
+    def complete_rows(self, end: str) -> str:
+        """Return the UPDATE of staged rows with what they do not hold, from current versions."""
+        values = (f"{source_column(at)} = {value}" for at, value in self._completed.items())
+        return (
+            f"UPDATE {self.staged} AS s SET {', '.join(values)} FROM {self.table} AS t "
+            f"WHERE {self._current(end)}"
+        )
+
+    @property
+    def _completed(self) -> dict[int, str]:
+        """The values of columns that staged rows may not hold: else those of the table."""
+        return {
+            at: f"CASE WHEN s.{held(number)} THEN s.{source_column(at)} "
+            f"ELSE t.{quote(self.names[at])} END"
+            for number, group in enumerate(self.groups)
+            for at in group
+        }
+
+    def _same(self, *, nulls: bool) -> str:
+        equals = "IS NOT DISTINCT FROM" if nulls else "="
+        pairs = ((quote(self.names[at]), source_column(at)) for at in self.key)
+        return " AND ".join(f"t.{name} {equals} s.{column}" for name, column in pairs)
+
+    def _current(self, end: str | None) -> str:
+        current = "" if end is None else f" AND t.{quote(end)} IS NULL"
+        return self._same(nulls=self.nulls) + current
+
+    @property
+    def _has_null(self) -> str:
+        return f"({' OR '.join(f'{source_column(at)} IS NULL' for at in self.key)})"

@@ -240,25 +240,26 @@ class TableCommit:
             return Commit(inserted)
         if isinstance(change.rows, CountedRows):
             return self._write_copies(names)
-        key = [[*change.columns].index(name) for name in change.key]
-        at = self._constrained(by_source)
-        has_null = f"SELECT EXISTS (SELECT FROM {rows} WHERE {sql.null_key(key, is_null=True)})"
-        nulls = bool(key) and connection.read(has_null) == "t"
+        numbers = {name: at for at, name in enumerate(change.columns)}
+        key, at = [numbers[name] for name in change.key], self._constrained(by_source)
+        keyed = sql.KeyedStatements(change.table, names, key, rows)
+        nulls = bool(key) and connection.read(keyed.find_null()) == "t"
         replaces = isinstance(change.rows, WholeRows)
         if isinstance(change.rows, WholeRows) or not key:
             if replaces and change.before is not None:
                 self._drop_other_keys(stored, at, nulls=nulls)
-            inserted = connection.execute(sql.insert(change.table, names, rows))
+            inserted = connection.execute(keyed.insert())
             if replaces:
                 self._set_key(stored, at, nulls=nulls)
             return Commit(inserted, 0, 0 if change.before is None or not replaces else None)
         self._set_key(stored, at, nulls=nulls)
-        groups = [[[*change.columns].index(name) for name in group] for group in change.rows.groups]
+        groups = [[numbers[name] for name in group] for group in change.rows.groups]
+        keyed = replace(keyed, groups=groups, nulls=nulls)
         before = marks.read_actions(connection, stored.oid)
         if isinstance(change.rows, VersionedRows):
-            self._write_versions(change.rows, by_source, names, key, groups, nulls=nulls)
+            self._write_versions(change.rows, by_source, keyed)
         else:
-            self._write_rows(change.rows, by_source, names, key, groups, nulls=nulls)
+            self._write_rows(change.rows, by_source, keyed)
         after = marks.read_actions(connection, stored.oid)
         if after is None:
             return Commit()
@@ -266,71 +267,46 @@ class TableCommit:
         return Commit(*counts)
 
     def _write_rows(
-        self,
-        changes: KeyedRows[Any],
-        by_source: Mapping[str, str],
-        names: list[str],
-        key: list[int],
-        groups: list[list[int]],
-        *,
-        nulls: bool,
+        self, changes: KeyedRows[Any], by_source: Mapping[str, str], keyed: sql.KeyedStatements
     ) -> None:
         """Update, insert and delete the rows of keys."""
-        table, rows, marked = self.change.table, self.staged.rows, changes.marks is not None
-        if groups:
-            self._refuse_orphans(names, key, nulls=nulls)
+        if keyed.groups:
+            self._refuse_orphans(keyed.find_orphans(end=None))
         if changes.marks is not None and self.staged.rest:
             values = {by_source[name]: value for name, value in self.staged.rest.items()}
-            mark = by_source[changes.marks]
-            self.connection.execute(
-                sql.mark_rest(table, names, key, rows, marks=mark, values=values, nulls=nulls)
-            )
-        for part in (False, True) if nulls else (None,):
-            self.connection.execute(
-                sql.merge(table, names, key, rows, groups=groups, nulls=part, marks=marked)
-            )
+            self.connection.execute(keyed.mark_rest(by_source[changes.marks], values))
+        for statement in keyed.merges(marks=changes.marks is not None):
+            self.connection.execute(statement)
 
     def _write_versions(
-        self,
-        changes: VersionedRows[Any],
-        by_source: Mapping[str, str],
-        names: list[str],
-        key: list[int],
-        groups: list[list[int]],
-        *,
-        nulls: bool,
+        self, changes: VersionedRows[Any], by_source: Mapping[str, str], keyed: sql.KeyedStatements
     ) -> None:
         """Close versions, open others, and change those that stay current."""
-        table, rows = self.change.table, self.staged.rows
         start, end = by_source[changes.start], by_source[changes.end]
-        if groups:
-            self._refuse_orphans(names, key, nulls=nulls, end=end)
-            self.connection.execute(
-                sql.complete_rows(table, names, key, rows, groups=groups, nulls=nulls, end=end)
-            )
+        if keyed.groups:
+            self._refuse_orphans(keyed.find_orphans(end))
+            self.connection.execute(keyed.complete_rows(end))
         if changes.rest is not None:
             at = sql.DIALECT.time.format(changes.rest)
             values = {end: f"greatest({at}, {quote(start)} + interval '1 microsecond')"}
-            self.connection.execute(
-                sql.mark_rest(table, names, key, rows, marks=end, values=values, nulls=nulls)
-            )
+            self.connection.execute(keyed.mark_rest(end, values))
         types = {by_source[name]: plan.type for name, plan in self.staged.columns.items()}
         query = versions_to_write(
             types,
-            source=rows,
-            key=[names[at] for at in key],
+            source=keyed.staged,
+            key=[keyed.names[at] for at in keyed.key],
             start=start,
             end=end,
             tracked=[by_source[name] for name in changes.tracked],
-            target=table,
+            target=keyed.table,
             # Somebody may have given a column another type.
             filled={name: f"t.{quote(name)}::{type_}" for name, type_ in types.items()},
             dialect=sql.DIALECT,
         )
-        by = [*key, names.index(start)]
-        source = f"({query}) AS v" if nulls else f"({query})"
-        for part in (False, True) if nulls else (None,):
-            self.connection.execute(sql.merge(table, names, by, source, nulls=part, marks=True))
+        by = [*keyed.key, keyed.names.index(start)]
+        source = f"({query}) AS v" if keyed.nulls else f"({query})"
+        for statement in replace(keyed, key=by, staged=source, groups=()).merges(marks=True):
+            self.connection.execute(statement)
 
     def _write_copies(self, names: list[str]) -> Commit:
         """Add copies of rows, and remove others."""
@@ -349,11 +325,7 @@ class TableCommit:
         inserted = self.connection.execute(sql.insert_copies(table, names, rows))
         return Commit(inserted, 0, removed)
 
-    def _refuse_orphans(
-        self, names: list[str], key: list[int], *, nulls: bool, end: str | None = None
-    ) -> None:
-        table, rows = self.change.table, self.staged.rows
-        query = sql.find_orphans(table, names, key, rows, nulls=nulls, end=end)
+    def _refuse_orphans(self, query: str) -> None:
         rows, one = self.connection.read_json(query)
         if rows:
             raise ReloadNeededError(
