@@ -51,7 +51,6 @@ def evolve_by_id(
     fields: Mapping[int, str],
     unfilled: Iterable[int],
     empty: bool,
-    context: Mapping[str, str],
     removed: bool = False,
 ) -> Evolution:
     """Compare the columns of a lake table with those `wanted`, whose Spark types may be its own.
@@ -69,7 +68,6 @@ def evolve_by_id(
         raise MergeError(
             "the lake table has columns that the table does not have: drop them there, or rename "
             "them as at the source",
-            **context,
             column=",".join(rest),
         )
     ids = {column.id for column in wanted}
@@ -89,11 +87,11 @@ def evolve_by_id(
             if name != column.name:
                 made.renamed[name] = column.name
             if removed and common_type(columns[name], type_) is None:
-                raise _kept_type(column.name, columns[name], type_, context)
-            _widen(made, column.name, columns[name], type_, context)
+                raise _kept_type(column.name, columns[name], type_)
+            _widen(made, column.name, columns[name], type_)
         if not empty and (name is None or column.id in unfilled):
             is_known = not removed or is_known_initial(column)
-            value = initial_value(column, context) if is_known else None
+            value = initial_value(column) if is_known else None
             if value is not None:
                 made.filled[column.name] = value
     return replace(made, dropped=tuple(dropped))
@@ -104,7 +102,6 @@ def evolve_own(
     columns: Collection[str],
     before: TableMode,
     after: TableMode,
-    context: Mapping[str, str],
 ) -> Evolution:
     """Return an evolution that also changes the columns which a mode adds to those of the table.
 
@@ -126,7 +123,6 @@ def evolve_own(
             raise MergeError(
                 "the lake table lost a column that says which of its rows are there: drop the "
                 "lake table, and load it from a snapshot",
-                **context,
                 column=before.names[held],
             )
         else:
@@ -159,7 +155,6 @@ def evolve_by_name(
     *,
     columns: Mapping[str, str],
     empty: bool,
-    context: Mapping[str, str],
 ) -> Evolution:
     """Compare a changelog's columns with those that new rows have: it keeps those that they lack.
 
@@ -180,7 +175,7 @@ def evolve_by_name(
         if name is None:
             made.added[column.name] = type_ or ""
         elif type_ is not None:
-            _widen(made, name, columns[name], type_, context)
+            _widen(made, name, columns[name], type_)
         if column.id > 0:
             made.fields[column.id] = name or column.name
     dropped = tuple(name for name in columns if name not in made.columns)
@@ -193,7 +188,7 @@ def is_known_initial(wanted: Field) -> bool:
     return isinstance(initial, Default) and not is_zero_date(wanted, initial)
 
 
-def initial_value(wanted: Field, context: Mapping[str, str]) -> Value:
+def initial_value(wanted: Field) -> Value:
     """Return what rows from before a field hold in it.
 
     Raises:
@@ -207,7 +202,6 @@ def initial_value(wanted: Field, context: Mapping[str, str]) -> Value:
         raise MergeError(
             "a new column has a value in rows that were there before it, and the log does not say "
             "which: add it to the lake table with that value, or reload the table",
-            **context,
             column=wanted.name,
             reason=f"not known: {reason}" if initial is not None else "not known",
         )
@@ -218,35 +212,29 @@ def _can_become(current: str, type_: str) -> bool:
     return current == type_ or widens(current, type_)
 
 
-def _widen(
-    made: Evolution, name: str, current: str, type_: str, context: Mapping[str, str]
-) -> None:
+def _widen(made: Evolution, name: str, current: str, type_: str) -> None:
     """Give a column a type that holds both what it has and what it is to have."""
     both = common_type(current, type_)
     if both is None:
-        raise other_type(name, current, type_, context)
+        raise other_type(name, current, type_)
     if both != current:
         made.widened[name] = both
 
 
-def _kept_type(name: str, before: str, now: str, context: Mapping[str, str]) -> MergeError:
+def _kept_type(name: str, before: str, now: str) -> MergeError:
     return MergeError(
         "a column has a type now that does not hold the values of removed rows, which the lake "
         "table keeps: drop the column of the lake table, or the lake table, and reload the table",
-        **context,
         column=name,
         before=before,
         now=now,
     )
 
 
-def other_type(
-    name: str, before: str | None, now: str | None, context: Mapping[str, str]
-) -> MergeError:
+def other_type(name: str, before: str | None, now: str | None) -> MergeError:
     """Return the refusal of a column's new type."""
     return MergeError(
         "a column's type changed in a way that the lake table cannot follow: reload the table",
-        **context,
         column=name,
         before=before,
         now=now,

@@ -8,7 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from airflow_provider_binlog.changes import BeforeImages
-from airflow_provider_binlog.errors import ConfigurationError, MergeError, ReloadNeededError
+from airflow_provider_binlog.errors import (
+    ConfigurationError,
+    MergeError,
+    ReloadNeededError,
+    error_context,
+)
 from airflow_provider_binlog.names import fold_name
 from airflow_provider_binlog.schema import TableId, TableName
 from airflow_provider_binlog.spark.plan.fold import Fold, TableRange, read_rows_of
@@ -143,9 +148,10 @@ def plan_next(tables: TableRange) -> TablePlan:
     )
     if plan.stop is not None and plan.stop.mark <= tables.applied:
         return plan
-    _check_chosen_key(fold)
-    _check_protected(fold)
-    return replace(plan, segment=make_segment(fold))
+    with error_context(**fold.context):
+        _check_chosen_key(fold)
+        _check_protected(fold)
+        return replace(plan, segment=make_segment(fold))
 
 
 def _find_barred(fold: Fold) -> Stop | None:
@@ -153,7 +159,8 @@ def _find_barred(fold: Fold) -> Stop | None:
     tables = fold.tables
     if tables.state is None or fold.key is None:
         return None
-    barrier = tables.state.find_barrier(find_evolution(fold, fold.key))
+    with error_context(**fold.context):
+        barrier = tables.state.find_barrier(find_evolution(fold, fold.key))
     if barrier is None:
         return None
     for step in fold.steps:
@@ -174,14 +181,12 @@ def _check_chosen_key(fold: Fold) -> None:
         if unknown:
             raise ConfigurationError(
                 "options={...} names columns that the table does not have",
-                table=fold.context["table"],
                 columns=",".join(sorted(unknown)),
             )
         other = schema.key and {*schema.key_names} != {*chosen}
         if other and manifest.before_images is not BeforeImages.ALL:
             raise ConfigurationError(
                 "other key columns than the primary key need before_images='all'",
-                table=fold.context["table"],
                 primary_key=",".join(schema.key_names),
                 sequence=manifest.sequence,
             )
@@ -198,6 +203,5 @@ def _check_protected(fold: Fold) -> None:
             raise ReloadNeededError(
                 "a column is staged as it is, and the options exclude or hash it: give the extract "
                 "and the snapshot tasks the same options; then reload the table",
-                **fold.context,
                 column=field.name,
             )

@@ -207,7 +207,6 @@ def _find_tracked(fold: Fold, columns: dict[str, str]) -> tuple[str, ...]:
     if unknown := [name for name in chosen if fold_name(name) not in by_name]:
         raise ConfigurationError(
             "track_columns names columns that the table does not have (any more)",
-            table=fold.context["table"],
             columns=",".join(unknown),
         )
     return tuple(by_name[fold_name(name)] for name in chosen)
@@ -221,7 +220,6 @@ def _check_names(fold: Fold, columns: Iterable[str]) -> None:
             raise ConfigurationError(
                 "a column of the table has the name of one that options={...} add to the lake "
                 "table: give these another prefix, or other history_columns",
-                table=fold.context["table"],
                 column=name,
             )
 
@@ -240,9 +238,7 @@ def find_evolution(fold: Fold, key: tuple[str, ...]) -> Evolution:
         fields = {} if tables.by_name else state.fields
         evolution = Evolution(columns={name: name for name in tables.columns}, fields=fields)
     elif not tables.keyed:
-        evolution = evolve_by_name(
-            wanted, columns=tables.columns, empty=fold.discards, context=fold.context
-        )
+        evolution = evolve_by_name(wanted, columns=tables.columns, empty=fold.discards)
     else:
         removed = fold.discards and tables.keeps_rows
         fields = {} if tables.by_name else state.fields
@@ -253,10 +249,9 @@ def find_evolution(fold: Fold, key: tuple[str, ...]) -> Evolution:
             unfilled=() if tables.by_name else state.unfilled,
             empty=state.is_empty or (fold.discards and not removed),
             removed=removed,
-            context=fold.context,
         )
         _check_lake_key(fold, state, evolution, key)
-    return evolve_own(evolution, state.columns, state.mode, tables.mode, fold.context)
+    return evolve_own(evolution, state.columns, state.mode, tables.mode)
 
 
 def _fields_at_base(fold: Fold) -> dict[int, str]:
@@ -289,7 +284,6 @@ def _check_lake_key(
         raise MergeError(
             "the lake table's rows have another key: reload the table, or set the property "
             "if you know that it is the key",
-            **fold.context,
             property="binlog.key",
             found=",".join(state.key),
             wanted=",".join(key),
@@ -324,23 +318,21 @@ def _read(
     key: tuple[str, ...],
 ) -> SchemaRows:
     """Return how rows in one schema are read as rows of the newest."""
-    context = fold.context
-    table = context["table"]
-    types = read_columns(table, schema)
+    types = read_columns(schema)
     if not fold.tables.keyed or fold.wanted is None:
         by_name = {fold_name(name): name for name in columns}
         names = {by_name[fold_name(name)]: name for name in types}
-        return read_rows(table, schema, staged, columns=types, names=names, key=(), initial={})
+        return read_rows(schema, staged, columns=types, names=names, key=(), initial={})
     by_id = {column.id: column for column in schema.fields}
     names, initial = dict[str, str](), dict[str, Value]()
     for column in fold.wanted:
         field = by_id.get(column.id)
         if field is None:
-            value = initial_value(column, context)
+            value = initial_value(column)
             if value is not None:
                 initial[column.name] = value
             continue
         names[column.name] = field.name
         if common_type(types[field.name], columns[column.name]) != columns[column.name]:
-            raise other_type(column.name, field.mysql_type, column.mysql_type, context)
-    return read_rows(table, schema, staged, columns=types, names=names, key=key, initial=initial)
+            raise other_type(column.name, field.mysql_type, column.mysql_type)
+    return read_rows(schema, staged, columns=types, names=names, key=key, initial=initial)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from airflow_provider_binlog.changes import CHANGE_COLUMNS
-from airflow_provider_binlog.errors import MergeError, ReloadNeededError
+from airflow_provider_binlog.errors import MergeError, ReloadNeededError, error_context
 from airflow_provider_binlog.manifest import Manifest, Part, TableChanges
 from airflow_provider_binlog.names import fold_name
 from airflow_provider_binlog.schema import Schema
@@ -64,7 +64,7 @@ class SchemaRows:
         return ((), True) if all(holds) else (holds, staged in self.defaults)
 
 
-def read_columns(table: str, schema: Schema) -> dict[str, str]:
+def read_columns(schema: Schema) -> dict[str, str]:
     """Return name and Spark type of each column of a part's schema.
 
     Raises:
@@ -75,32 +75,25 @@ def read_columns(table: str, schema: Schema) -> dict[str, str]:
         if column.name in (*CHANGE_COLUMNS, *CHANGELOG_COLUMNS):
             raise MergeError(
                 "a column has the name of a change column: rename it at the source",
-                table=table,
                 column=column.name,
             )
-        try:
+        with error_context(column=column.name):
             columns[column.name] = spark_type(str(column.arrow_type))
-        except MergeError as error:
-            error.context.update(table=table, column=column.name)
-            raise
-    refuse_case_twins(table, columns)
+    refuse_case_twins(columns)
     return columns
 
 
-def refuse_case_twins(table: str, columns: Iterable[str]) -> None:
+def refuse_case_twins(columns: Iterable[str]) -> None:
     """Refuse columns that Spark takes for one: their names differ only in case."""
     seen: dict[str, str] = {}
     for name in columns:
         # The server distinguishes ẞ from ß, Spark does not.
         twin = seen.setdefault(fold_name(name).lower(), name)
         if twin != name:
-            raise MergeError(
-                "two columns differ only in case", table=table, column=name, other=twin
-            )
+            raise MergeError("two columns differ only in case", column=name, other=twin)
 
 
 def read_rows(
-    table: str,
     schema: Schema,
     staged: Sequence[StagedPart],
     *,
@@ -121,18 +114,13 @@ def read_rows(
     rows = SchemaRows(columns, names, tuple(part.part for part in staged), initial, images)
     if images is None:
         return rows
-    try:
-        defaults = write_defaults(schema)
-    except MergeError as error:
-        error.context["table"] = table
-        raise
+    defaults = write_defaults(schema)
     in_parts = (names[name] for name in key if name in names)
     lost = [name for name in in_parts if not all(images.holds(name)) and name not in defaults]
     if lost:
         raise ReloadNeededError(
             "a row image lacks columns of the key: merge the table by its primary key, or set "
             "binlog_row_image=FULL at the source; then reload the table",
-            table=table,
             columns=",".join(lost),
         )
     return replace(rows, defaults=defaults)

@@ -31,7 +31,7 @@ def wanted(fields: Iterable[Field]) -> dict[Field, str | None]:
 
 def evolve(*fields: Field, **options: Any) -> Evolution:
     known: dict[str, Any] = {"columns": LAKE, "fields": FIELDS, "unfilled": (), "empty": False}
-    return evolve_by_id(wanted((ID, *fields)), context={"table": "shop.t"}, **known | options)
+    return evolve_by_id(wanted((ID, *fields)), **known | options)
 
 
 def test_nothing_changes() -> None:
@@ -121,7 +121,6 @@ def test_a_changelog_keeps_its_columns() -> None:
         wanted([column(2, "B", "int64"), column(4, "c", initial=Default("7"))]),
         columns={"a": "int", "b": "int"},
         empty=False,
-        context={},
     )
 
     assert (found.widened, found.added, found.filled) == ({"b": "bigint"}, {"c": "int"}, {})
@@ -140,4 +139,4 @@ def test_a_changelog_whose_rows_are_replaced_gets_the_columns_of_the_new_ones() 
 def retype_changelog(*, empty: bool) -> Evolution:
     columns = {"a": "int", "old": "int", "b": "bigint"}
     new = wanted([column(1, "a", "string"), column(2, "b", "int64")])
-    return evolve_by_name(new, columns=columns, empty=empty, context={})
+    return evolve_by_name(new, columns=columns, empty=empty)

@@ -317,7 +317,7 @@ def test_a_column_that_the_options_protect_is_not_merged_as_it_is() -> None:
     staged = manifest(4, table([(10, 20)]))
     rules: list[dict[str, Any]] = [{"exclude_columns": ("N",)}, {"hash_columns": ("n",)}]
     for options in rules:
-        with pytest.raises(ReloadNeededError, match=r"options.*table=shop.orders.*column=n"):
+        with pytest.raises(ReloadNeededError, match=r"options.*column=n.*table=shop.orders"):
             plan(staged, **options)
     n = replace(column(2, "n"), hashed="a", origin=("shop", "orders", "n"))
     of = replace(schema("id"), fields=(column(1, "id"), n))
