@@ -352,7 +352,6 @@ def write_rows(
                 continue
             raise ReloadNeededError(
                 "a change of a row that the lake table does not have",
-                position=change.position,
                 key=at,
             )
         assert row.lacks <= {name for group in changes.groups for name in group}

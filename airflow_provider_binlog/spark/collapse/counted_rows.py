@@ -62,19 +62,19 @@ def count_copies(
         F.bool_and("whole"),
     ).collect()[0]
     if found[3] is False:
-        raise _refused(_LACKS, segment)
+        raise ReloadNeededError(_LACKS)
     counted = rows.where(f"{COPIES} != 0").select(*names, COPIES)
     return counted, Collapsed(changes=found[0], deletes=found[1], upserts=found[2])
 
 
-def repeat_copies(rows: DataFrame, counts: Collapsed, segment: Segment) -> DataFrame:
+def repeat_copies(rows: DataFrame, counts: Collapsed) -> DataFrame:
     """Return the copies of rows that are all that there are.
 
     Raises:
         ReloadNeededError: There are less than none of a row.
     """
     if counts.deletes:
-        raise _refused(_REMOVED, segment)
+        raise ReloadNeededError(_REMOVED)
     names = [name for name in rows.columns if name != COPIES]
     copies = rows.select(*names, F.explode(F.sequence(F.lit(1).cast("bigint"), COPIES)))
     return copies.select(*names, F.expr("false").alias(DELETED))
@@ -97,7 +97,3 @@ def _complete(changes: DataFrame, segment: Segment) -> DataFrame:
             values[column] = F.when(lacks, F.lag(column).over(in_event)).otherwise(F.col(column))
         flags.append(F.when(lacks, F.lag(flag).over(in_event)).otherwise(F.col(flag)))
     return changes.withColumns(values | {"whole": reduce(and_, flags)})
-
-
-def _refused(what: str, segment: Segment) -> ReloadNeededError:
-    return ReloadNeededError(what, table=segment.table, position=segment.position)

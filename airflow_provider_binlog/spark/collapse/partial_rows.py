@@ -82,11 +82,11 @@ def refuse_lacking(rows: DataFrame, segment: Segment, *, has_rows: bool) -> None
     `has_rows` says whether the target has rows that patches may be of.
     """
     lacking = {row[LACKS] for row in rows.select(LACKS).distinct().collect()}
-    of = segment.columns, segment.key, segment.groups
-    where = {"table": segment.table, "position": segment.position}
     for what in (MOVED, DEFAULT, END) if has_rows else _MESSAGES:
         if what in lacking:
-            _refuse(rows.where(F.col(LACKS) == what), what, *of, **where)
+            _refuse(
+                rows.where(F.col(LACKS) == what), what, segment.columns, segment.key, segment.groups
+            )
 
 
 def refuse_orphans(change: TableChange[Any]) -> None:
@@ -105,8 +105,7 @@ def refuse_orphans(change: TableChange[Any]) -> None:
     same = reduce(and_, (given.eqNullSafe(held_by) for given, held_by in pairs))
     orphans = patches.join(there, same, "left_anti")
     if not orphans.isEmpty():
-        of = change.columns, changes.key, changes.groups
-        _refuse(orphans, ROW, *of, table=".".join(change.owner.name), position=change.position)
+        _refuse(orphans, ROW, change.columns, changes.key, changes.groups)
 
 
 def mark_before_images(
@@ -283,7 +282,6 @@ def _refuse(
     columns: Iterable[str],
     key: Iterable[str],
     groups: Iterable[Iterable[str]],
-    **where: str,
 ) -> NoReturn:
     """Refuse source rows: how many they are, the key of one, and what they lack."""
     names = [*columns]
@@ -297,7 +295,6 @@ def _refuse(
     lacked = {name for flag, group in flags.items() if row[flag] for name in group}
     raise ReloadNeededError(
         _MESSAGES[what],
-        **where,
         rows=row["rows"],
         key=",".join(map(str, row["key"] or ())),
         columns=",".join(name for name in names if name in lacked),

@@ -188,7 +188,7 @@ def _finish_alone(
 ) -> tuple[DataFrame, Collapsed]:
     """Return the copies, or the versions, that are all that there are."""
     if segment.mode.is_multiset:
-        return repeat_copies(rows, counts, segment), counts
+        return repeat_copies(rows, counts), counts
     rows = _keep_of(segment)(fold_alone(rows, segment))
     return rows, replace(counts, deletes=0, upserts=rows.count())
 

@@ -24,6 +24,7 @@ from airflow_provider_binlog.errors import (
     ConfigurationError,
     ManifestError,
     ReloadNeededError,
+    error_context,
 )
 from airflow_provider_binlog.schema import TableName
 from airflow_provider_binlog.spark.collapse.source_rows import SparkRows
@@ -428,10 +429,12 @@ def _note(run: MergeRun, table: LakeTable, change: TableChange[Any], commit: Com
 @contextmanager
 def _reporting(run: MergeRun, table: LakeTable) -> Iterator[None]:
     """Report how long the body took, and how it failed."""
-    begun = time.monotonic()
+    begun, segment = time.monotonic(), table.segment
+    position = "" if segment is None else segment.position
     with table.failing():
         try:
-            yield
+            with error_context(table=table.table, position=position):
+                yield
         except ReloadNeededError as error:
             _hold_stale(run, table, stale_for(error))
     table.seconds = round(table.seconds + time.monotonic() - begun, 3)

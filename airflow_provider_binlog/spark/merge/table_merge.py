@@ -104,7 +104,6 @@ def make_change(
         claims=plan.claims,
         foreign_write=foreign_write,
         source_types=segment.source_types,
-        position=segment.position,
     )
 
 

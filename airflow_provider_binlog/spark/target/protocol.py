@@ -151,7 +151,6 @@ class TableChange(Generic[Rows]):
         claims: Value of `FIELDS` that `before` is to get ahead of its columns' change; else None.
         foreign_write: The commit of others that the lake table still has rows of; None if of none.
         source_types: The types of columns at the source, by name, where they are known.
-        position: Where in the log the columns were last changed, for messages.
     """
 
     table: str
@@ -171,7 +170,6 @@ class TableChange(Generic[Rows]):
     claims: str | None = None
     foreign_write: ForeignWrite | None = None
     source_types: dict[str, str] = field(default_factory=dict)
-    position: str = ""
 
     @property
     def contents(self) -> Contents:
