@@ -134,7 +134,7 @@ def compile_layout(
 
     With `allow_missing_metadata` a column whose metadata is not in the log is read all the same:
     integers of unknown signedness as signed, ENUM and SET without values as numbers, and what may
-    be text as text if it is UTF-8. Images are read though they lack generated columns.
+    be text as bytes. Images are read though they lack generated columns.
 
     Raises:
         FormatError: The table map describes no table.
@@ -336,7 +336,7 @@ def _refuse_null(
 
 def _convert_column(column: ColumnLayout, values: Values, event: Int64Array) -> tuple[Array, int]:
     """Return the values, and how many values had invalid byte sequences."""
-    present = _few_present(column, values)
+    present = _few_present(values)
     if present is not None and not len(present):
         return nulls(len(values), column.plan.arrow_type), 0
     if present is not None:
@@ -359,9 +359,9 @@ def _convert_column(column: ColumnLayout, values: Values, event: Int64Array) -> 
         raise
 
 
-def _few_present(column: ColumnLayout, values: Values) -> Int64Array | None:
+def _few_present(values: Values) -> Int64Array | None:
     """Return which values are not NULL, where they are so few that they are read alone."""
-    if values.null is None or len(values) < FEW_VALUES or pa.types.is_union(column.plan.arrow_type):
+    if values.null is None or len(values) < FEW_VALUES:
         return None
     if np.count_nonzero(values.null) < len(values) * _MOSTLY_NULL:
         return None
@@ -406,6 +406,6 @@ def _raise_if_too_large(error: Exception, column: ColumnLayout) -> None:
 
 
 def nulls(count: int, arrow_type: pa.DataType) -> Array:
-    """Return NULLs of a type; `pa.array` makes no unions, which values of unknown charset are."""
+    """Return NULLs of a type."""
     array: Array = pa.nulls(count, arrow_type)  # type: ignore[call-overload]  # of any type
     return array

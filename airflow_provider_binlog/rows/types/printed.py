@@ -25,6 +25,11 @@ Show: TypeAlias = "Callable[[Array, int], list[JsonValue]]"
 _MICROSECONDS = 1_000_000
 
 
+def perhaps_texts(array: Array) -> list[JsonValue]:
+    """Return bytes of which the log does not say whether they are text as text, if it is UTF-8."""
+    return _each(array, _text_or_base64)
+
+
 def values(array: Array, _digits: int = 0) -> list[JsonValue]:
     """Return numbers and text as they are, bytes in base64."""
     return _each(array, lambda value: _base64(value) if isinstance(value, bytes) else value)
@@ -92,6 +97,13 @@ def _each(array: Array, show: Callable[[Any], JsonValue]) -> list[JsonValue]:
 
 def _base64(value: bytes) -> dict[str, str]:
     return {"base64": base64.b64encode(value).decode()}
+
+
+def _text_or_base64(value: bytes) -> JsonValue:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return _base64(value)
 
 
 def _shortest(value: float) -> float:

@@ -153,6 +153,8 @@ def sent_bytes(type_code: int) -> int:
 
 def to_json_values(array: Array, column: TableMapColumn) -> list[JsonValue]:
     """Return the decoded values of one column as JSON, None for NULL."""
+    if column.collation is None and column.real_type in TEXTS and pa.types.is_binary(array.type):
+        return printed.perhaps_texts(array)
     return readers_of(column).show(array, column.fsp)
 
 
@@ -276,12 +278,10 @@ def _text_plan(column: TableMapColumn, reading: Reading) -> Plan:
         bytes_max = column.bytes_max if is_varchar else (1 << 8 * prefix) - 1
         gather = partial(strings.gather_compressed, bytes_max=bytes_max)
         growth = strings.GROWTH_MAX
-    elif column.collation is None:
-        return strings.text_or_bytes_plan(prefix)
     if charset is not None and invalid_text is not InvalidText.BINARY:
         replaces = invalid_text is InvalidText.REPLACE
         return strings.text_plan(prefix, charset, gather, growth, replaces=replaces)
-    if charset is None and column.real_type == ColumnType.STRING:
+    if column.collation == BINARY_COLLATION and column.real_type == ColumnType.STRING:
         return strings.binary_plan(prefix, column.bytes_max)
     return strings.bytes_plan(prefix, gather, growth)
 

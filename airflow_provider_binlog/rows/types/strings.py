@@ -43,10 +43,6 @@ from airflow_provider_binlog.rows.values import (
 
 UTF8 = frozenset({"utf8", "utf8mb3", "utf8mb4"})
 
-STRING_OR_BINARY = pa.dense_union([pa.field("text", pa.string()), pa.field("bytes", pa.binary())])
-"""Type of a column of which the log does not say whether it is text: each value is a string if it
-is UTF-8, else bytes."""
-
 _UNITS = {"ucs2": ">u2", "utf16": ">u2", "utf16le": "<u2", "utf32": ">u4"}
 
 # In a set of several bytes a character, no longer character has a byte below.
@@ -71,11 +67,6 @@ def text_plan(
     convert = partial(_text, charset=charset, gather=gather)
     repair = partial(_replaced, charset=charset, gather=gather) if replaces else None
     return Plan(pa.string(), convert, prefix=prefix, repair=repair, growth=growth)
-
-
-def text_or_bytes_plan(prefix: int) -> Plan:
-    """Return how to read what may be text or not, for want of a collation in the log."""
-    return Plan(STRING_OR_BINARY, _text_or_bytes, prefix=prefix)
 
 
 def _text(values: Values, *, charset: str, gather: Gather) -> Array:
@@ -189,35 +180,6 @@ def _decode(value: bytes | memoryview, charset: str) -> bytes:
         return decode_text(value, charset).encode()
     except UnicodeError as error:
         raise FormatError("text is not valid in its character set", charset=charset) from error
-
-
-def _text_or_bytes(values: Values) -> Array:
-    data = gather_bytes(values)
-    everything = data.array(pa.binary(), values.null)
-    is_text = np.ones(len(values), dtype=np.bool_)
-    try:
-        checked_utf8(data)
-    except FormatError:
-        for row, value in enumerate(data.array(pa.binary(), None)):
-            is_text[row] = _is_utf8(value.as_py())
-    children = [
-        everything.filter(pa.array(is_text)).cast(pa.string()),
-        everything.filter(pa.array(~is_text)),
-    ]
-    child: Any = pa.array((~is_text).astype(np.int8))
-    index: Any = pa.array(
-        np.where(is_text, np.cumsum(is_text), np.cumsum(~is_text)).astype(np.int32) - 1,
-        pa.int32(),
-    )
-    return pa.UnionArray.from_dense(child, index, children, ["text", "bytes"])
-
-
-def _is_utf8(value: bytes) -> bool:
-    try:
-        value.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def bytes_plan(prefix: int, gather: Gather = gather_bytes, growth: int = 1) -> Plan:

@@ -363,7 +363,7 @@ def test_no_events_give_empty_columns() -> None:
 def test_no_rows_of_every_kind_of_column() -> None:
     columns = [
         *(wire.char(size, collation=wire.BINARY) for size in (0, 1, 8, 255)),
-        wire.column(ColumnType.VARCHAR, b"\x28\x00", collation=None),  # text or bytes: who knows
+        wire.column(ColumnType.VARCHAR, b"\x28\x00", collation=None),
         wire.varchar(40, collation=wire.BINARY),
         wire.column(ColumnType.SET, b"\x01", set_members=(b"a",)),
         wire.column(ColumnType.BIT, b"\x02\x01"),

@@ -24,7 +24,8 @@ HOUR = 3_600_000_000
 
 def column(real_type: int, metadata: bytes = b"", **more: Any) -> ColumnLayout:
     logged = TableMapColumn(real_type, metadata, real_type, nullable=True, name="c", **more)
-    return compile_layout(TableMap(1, 0, "d", "t", (logged,), None)).columns[0]
+    table_map = TableMap(1, 0, "d", "t", (logged,), None)
+    return compile_layout(table_map, allow_missing_metadata=True).columns[0]
 
 
 @pytest.mark.parametrize(
@@ -70,6 +71,11 @@ def column(real_type: int, metadata: bytes = b"", **more: Any) -> ColumnLayout:
             column(ColumnType.BLOB, b"\2", collation=63),
             [b"\0\xff", b"", None],
             [{"base64": "AP8="}, {"base64": ""}, None],
+        ),
+        (
+            column(ColumnType.BLOB, b"\2", collation=None),
+            ["é".encode(), b"\0\xff", b"", None],
+            ["é", {"base64": "AP8="}, "", None],
         ),
         (
             column(ColumnType.GEOMETRY, b"\4"),
