@@ -9,6 +9,7 @@ Source: as binlog/transactions.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from airflow_provider_binlog.blocks.block import EventBlock
@@ -30,7 +31,8 @@ from airflow_provider_binlog.transport.block_stream import BlockStream
 from airflow_provider_binlog.transport.server.information_schema import ServerTables
 
 
-class LoggedChange(NamedTuple):
+@dataclass(frozen=True)
+class LoggedChange:
     """Change of a table by a logged statement; `row` is its number among the range's rows."""
 
     row: int

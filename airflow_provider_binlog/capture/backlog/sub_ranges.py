@@ -53,7 +53,6 @@ from airflow_provider_binlog.schema_history.protected_fields import (
 from airflow_provider_binlog.schema_history.statements import LoggedChange, changes_of
 from airflow_provider_binlog.schema_history.tables import NO_TABLE, NoTable, TableLookup
 from airflow_provider_binlog.sql.columns import PartialSchema
-from airflow_provider_binlog.sql.ddl import TableChange
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
 from airflow_provider_binlog.staging.object_store import ObjectStore
 from airflow_provider_binlog.staging.paths import backlog_folder, backlogs_folder, manifest_name
@@ -136,16 +135,6 @@ class SubRange:
     dropped_databases: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class StoredChange:
-    """Change of a table by a statement of the range; see `LoggedChange`."""
-
-    row: int
-    file: str
-    offset: int
-    change: TableChange
-
-
 @dataclass(frozen=True, kw_only=True)
 class BacklogPlan:
     """A range in sub-ranges, with all that their tasks have to know: see `ExtractRequest`.
@@ -178,7 +167,7 @@ class BacklogPlan:
     columns: tuple[ColumnOptions, ...] = field(default=(), metadata=LEFT_OUT)
     hash_secret: str | None = field(default=None, metadata=LEFT_OUT)
     files: tuple[str, ...]
-    statements: tuple[StoredChange, ...]
+    statements: tuple[LoggedChange, ...]
     sub_ranges: tuple[SubRange, ...]
     server_tables: tuple[ServerTable, ...] | None
 
@@ -252,14 +241,6 @@ class BacklogPlan:
             ]
 
         return TableLookup(find, find_all, before.find_schema)
-
-    @property
-    def changes(self) -> tuple[LoggedChange, ...]:
-        """Changes of schemas by the statements of the range."""
-        return tuple(
-            LoggedChange(stored.row, stored.file, stored.offset, stored.change)
-            for stored in self.statements
-        )
 
     def find_server_tables(self) -> ServerTables | None:
         """Return the tables of information_schema; None where the plan had no server."""
@@ -361,9 +342,7 @@ def plan_backlog(log_range: LogRange, source: BlockStream, *, target_bytes: int)
         columns=request.columns.options,
         hash_secret=request.columns.secret_id,
         statements=tuple(
-            StoredChange(
-                logged.row, logged.file, logged.offset, without_values(logged.change, protected)
-            )
+            replace(logged, change=without_values(logged.change, protected))
             for statement in statements
             for logged in changes_of(statement)
         ),
@@ -466,7 +445,7 @@ def stage_sub_range(
         plan.captured_since,
         plan.files[: sub_range.files],
         _schemas_at(plan, number, before),
-        plan.changes,
+        plan.statements,
         plan.stop,
         plan.find_server_tables(),
     )
@@ -479,7 +458,7 @@ def _schemas_at(plan: BacklogPlan, number: int, before: TableLookup) -> TrackedS
     """Return the schemas at the start of a sub-range; `before`: tables before the backlog."""
     schemas = tracked_schemas(before, TableFilter(plan.include, plan.exclude))
     first_row = plan.sub_ranges[number].files << ROW_FILE_SHIFT
-    for logged in plan.changes:
+    for logged in plan.statements:
         if logged.row < first_row:
             schemas.apply(logged, plan.identity.flavor)
     return schemas

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from airflow_provider_binlog.capture.backlog.joining import commit_backlog
 from airflow_provider_binlog.capture.backlog.sub_ranges import (
     BacklogPlan,
-    StoredChange,
     plan_backlog,
     stage_sub_range,
 )
@@ -22,6 +21,7 @@ from airflow_provider_binlog.capture.log_range import LogRange
 from airflow_provider_binlog.errors import UnsupportedError
 from airflow_provider_binlog.limits import Limits
 from airflow_provider_binlog.position import Flavor
+from airflow_provider_binlog.schema_history.statements import LoggedChange
 from airflow_provider_binlog.sql.ddl import (
     Altered,
     Created,
@@ -90,6 +90,6 @@ def test_what_statements_did_is_read_from_a_plan_as_it_was_written(flavor: Flavo
     assert len(done) > 100
     assert {type(each) for each in done} >= {Altered, Created, Dropped, Renamed}
 
-    stored = [StoredChange(1, "binlog.000001", 4, change) for change in done]
+    stored = [LoggedChange(1, "binlog.000001", 4, change) for change in done]
 
-    assert list(from_json(tuple[StoredChange, ...], json.loads(to_text(stored)))) == stored
+    assert list(from_json(tuple[LoggedChange, ...], json.loads(to_text(stored)))) == stored
