@@ -158,10 +158,6 @@ class GtidSet:
         """Whether any GTID is in both."""
         return self.subtract(other) != self
 
-    def issubset(self, other: GtidSet) -> bool:
-        """Whether the other holds all of this one."""
-        return not self.subtract(other)
-
     def __bool__(self) -> bool:
         """Whether there is anything in the set."""
         return bool(self._intervals)
@@ -271,6 +267,15 @@ def missing_gtids(flavor: Flavor, gtids: str, executed: str) -> str:
     if flavor is Flavor.MYSQL:
         return str(GtidSet.parse(gtids).subtract(GtidSet.parse(executed)))
     return str(MariadbGtidPosition.parse(gtids).beyond(MariadbGtidPosition.parse(executed)))
+
+
+def join_gtids(flavor: Flavor, gtids: str, others: str) -> str:
+    """Return some GTIDs and others, in text; of a domain of MariaDB the newest transaction."""
+    if flavor is Flavor.MYSQL:
+        return str(GtidSet.parse(gtids).union(GtidSet.parse(others)))
+    position = MariadbGtidPosition.parse(gtids)
+    newer = MariadbGtidPosition.parse(others).beyond(position)
+    return str(MariadbGtidPosition({**position.domains, **newer.domains}))
 
 
 def count_missing(flavor: Flavor, gtids: str, executed: str) -> int:

@@ -13,7 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from airflow_provider_binlog.binlog.events.gtid import read_gtid_list
-from airflow_provider_binlog.binlog.gtid_set import GtidSet, MariadbGtidPosition
+from airflow_provider_binlog.binlog.gtid_set import (
+    GtidSet,
+    MariadbGtidPosition,
+    join_gtids,
+    missing_gtids,
+)
 from airflow_provider_binlog.binlog.header import EventType
 from airflow_provider_binlog.blocks.block import IS_GROUP_START, EventBlock, choose
 from airflow_provider_binlog.blocks.transactions import NO_NAME, TransactionReader
@@ -220,29 +225,10 @@ def position_with_gtids(
 
     Some of the GTIDs already staged may be logged after it; `logged` are those logged before it.
     """
-    if flavor is Flavor.MYSQL:
-        before = GtidSet.parse(logged)
-        executed = before.union(GtidSet.parse(staged))
-        return replace(
-            position, gtid=str(executed), logged=None if executed == before else str(before)
-        )
-    here = MariadbGtidPosition.parse(logged)
-    domains = dict(here.domains)
-    for domain, last in MariadbGtidPosition.parse(staged).domains.items():
-        if domain not in domains or domains[domain][1] < last[1]:
-            domains[domain] = last
-    ahead = domains != here.domains
-    return replace(
-        position, gtid=str(MariadbGtidPosition(domains)), logged=str(here) if ahead else None
-    )
+    before, executed = join_gtids(flavor, logged, ""), join_gtids(flavor, logged, staged)
+    return replace(position, gtid=executed, logged=None if executed == before else before)
 
 
 def is_logged(flavor: Flavor, gtid: str, position: Position) -> bool:
     """Whether a transaction that was executed before a position is logged before it."""
-    if position.logged is None:
-        return True
-    if flavor is Flavor.MYSQL:
-        return GtidSet.parse(gtid).issubset(GtidSet.parse(position.logged))
-    domain, _, sequence = map(int, gtid.split("-"))
-    newest = MariadbGtidPosition.parse(position.logged).domains.get(domain, (0, 0))
-    return sequence <= newest[1]
+    return position.logged is None or not missing_gtids(flavor, gtid, position.logged)
