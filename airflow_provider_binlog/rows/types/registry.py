@@ -45,6 +45,7 @@ from airflow_provider_binlog.rows.types import (
 )
 from airflow_provider_binlog.rows.types.json import column as json
 from airflow_provider_binlog.rows.types.printed import JsonValue, Show
+from airflow_provider_binlog.rows.types.temporals import MomentFormat
 from airflow_provider_binlog.rows.values import (
     Array,
     Bytes,
@@ -223,20 +224,18 @@ _DATES = TypeReaders(
 )
 
 
-def _datetime_result(column: TableMapColumn, reading: Reading, _plan: Plan) -> Plan:
-    read = temporals.read_sent_moments
-    kind = temporals.DATETIME
-    return temporals.moment_plan(kind, read, 0, column.fsp, as_text=reading.dates_as_text)
+def _moments(stored: MomentFormat, sent: MomentFormat) -> TypeReaders:
+    def plan(column: TableMapColumn, reading: Reading) -> Plan:
+        return stored.plan(column.fsp, as_text=reading.dates_as_text)
+
+    def result(column: TableMapColumn, reading: Reading, _plan: Plan) -> Plan:
+        return sent.plan(column.fsp, as_text=reading.dates_as_text)
+
+    return TypeReaders(plan, result=result, show=printed.moments)
 
 
-def _timestamp_result(column: TableMapColumn, reading: Reading, _plan: Plan) -> Plan:
-    read = temporals.read_sent_instants
-    kind = temporals.TIMESTAMP
-    return temporals.moment_plan(kind, read, 0, column.fsp, as_text=reading.dates_as_text)
-
-
-def _old(make: Callable[[int, bool], Plan]) -> _MakePlan:
-    """Return what makes plans of an old format from its digits, which may be unknown."""
+def _old(readers: TypeReaders) -> TypeReaders:
+    """Return the readers of an old format, whose digits may be unknown."""
 
     def plan(column: TableMapColumn, reading: Reading) -> Plan:
         if column.datetime_precision is None:
@@ -246,9 +245,9 @@ def _old(make: Callable[[int, bool], Plan]) -> _MakePlan:
                 "mysql56_temporal_format=ON",
                 type=type_name(column.real_type),
             )
-        return make(column.datetime_precision, reading.dates_as_text)
+        return readers.image(column, reading)
 
-    return plan
+    return replace(readers, image=plan)
 
 
 def _prefix(column: TableMapColumn) -> int:
@@ -348,8 +347,6 @@ def _hidden(arrow_type: pa.DataType, convert: Convert) -> _MakePlan:
 
 _TEXT = TypeReaders(_text_plan)
 _TIMES = partial(TypeReaders, result=_sent(temporals.sent_times), show=printed.times)
-_DATETIMES = partial(TypeReaders, result=_datetime_result, show=printed.moments)
-_TIMESTAMPS = partial(TypeReaders, result=_timestamp_result, show=printed.moments)
 _ENUM = TypeReaders(_enum_plan, result=_sent_as(_T.VARCHAR))
 _VECTORS = partial(Plan, strings.VECTOR, strings.vectors)
 
@@ -371,19 +368,11 @@ READERS: dict[ColumnType, TypeReaders] = {
     _T.YEAR: TypeReaders(lambda *_: numbers.YEAR, 2, _sent(temporals.sent_years)),
     **dict.fromkeys((_T.DATE, _T.NEWDATE), _DATES),
     _T.TIME2: _TIMES(lambda column, _: temporals.time_plan(column.fsp)),
-    _T.DATETIME2: _DATETIMES(
-        lambda column, to: temporals.datetime_plan(column.fsp, as_text=to.dates_as_text)
-    ),
-    _T.TIMESTAMP2: _TIMESTAMPS(
-        lambda column, to: temporals.timestamp_plan(column.fsp, as_text=to.dates_as_text)
-    ),
-    _T.TIME: _TIMES(_old(lambda fsp, _: temporals.old_time_plan(fsp))),
-    _T.DATETIME: _DATETIMES(
-        _old(lambda fsp, as_text: temporals.old_datetime_plan(fsp, as_text=as_text))
-    ),
-    _T.TIMESTAMP: _TIMESTAMPS(
-        _old(lambda fsp, as_text: temporals.old_timestamp_plan(fsp, as_text=as_text))
-    ),
+    _T.DATETIME2: _moments(temporals.DATETIME2, temporals.SENT_DATETIME),
+    _T.TIMESTAMP2: _moments(temporals.TIMESTAMP2, temporals.SENT_TIMESTAMP),
+    _T.TIME: _old(_TIMES(lambda column, _: temporals.old_time_plan(column.fsp))),
+    _T.DATETIME: _old(_moments(temporals.OLD_DATETIME, temporals.SENT_DATETIME)),
+    _T.TIMESTAMP: _old(_moments(temporals.OLD_TIMESTAMP, temporals.SENT_TIMESTAMP)),
     **dict.fromkeys((_T.STRING, _T.VARCHAR, _T.VAR_STRING), _TEXT),
     **dict.fromkeys((_T.TINY_BLOB, _T.BLOB, _T.MEDIUM_BLOB, _T.LONG_BLOB), _TEXT),
     _T.VARCHAR_COMPRESSED: TypeReaders(_text_plan, result=_sent_as(_T.VARCHAR)),

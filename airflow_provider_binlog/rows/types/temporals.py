@@ -137,20 +137,28 @@ def date_plan(read: Callable[[Values], Moments], size: int, *, as_text: bool) ->
     return Plan(pa.string(), texts, size) if as_text else Plan(pa.date32(), dates, size)
 
 
-def moment_plan(
-    data_type: pa.DataType,
-    read: Callable[[Values], Moments | Instants],
-    size: int,
-    fsp: int,
-    *,
-    as_text: bool,
-) -> Plan:
-    """Return how to read `DATETIME` or `TIMESTAMP` in `size` bytes, or the text of SELECT."""
-    if as_text:
-        return Plan(pa.string(), lambda values: read(values).text(values, fsp), size)
-    return Plan(
-        data_type, lambda values: _array(data_type, *read(values).microseconds(), values), size
-    )
+class MomentFormat(NamedTuple):
+    """A format of DATETIME or TIMESTAMP.
+
+    Attributes:
+        data_type: `DATETIME` or `TIMESTAMP`.
+        sizes: Bytes of a value, by the digits of a second; 0 where they vary.
+        read: Reads values with so many digits of a second.
+    """
+
+    data_type: pa.DataType
+    sizes: tuple[int, ...]
+    read: Callable[[Values, int], Moments | Instants]
+
+    def plan(self, fsp: int, *, as_text: bool) -> Plan:
+        """Return how to read values with `fsp` digits of a second, or the text of SELECT."""
+        kind, sizes, read = self
+        size = sizes[_checked(fsp)]
+        if as_text:
+            return Plan(pa.string(), lambda values: read(values, fsp).text(values, fsp), size)
+        return Plan(
+            kind, lambda values: _array(kind, *read(values, fsp).microseconds(), values), size
+        )
 
 
 def _array(
@@ -206,26 +214,16 @@ _FRACTION_UNIT = (0, 10_000, 100, 1)
 _DATE_MONTHS = 16
 
 
-def datetime_plan(fsp: int, *, as_text: bool) -> Plan:
-    """Return how to read DATETIME(`fsp`): see `moment_plan`."""
-    size = 5 + _fraction_bytes(fsp)
-    return moment_plan(DATETIME, partial(_read_moments, size=size), size, fsp, as_text=as_text)
-
-
-def timestamp_plan(fsp: int, *, as_text: bool) -> Plan:
-    """Return how to read TIMESTAMP(`fsp`): see `moment_plan`."""
-    size = 4 + _fraction_bytes(fsp)
-    return moment_plan(TIMESTAMP, partial(_read_instants, size=size), size, fsp, as_text=as_text)
+_DATETIME_BYTES = (5, 6, 6, 7, 7, 8, 8)
+_TIMESTAMP_BYTES = (4, 5, 5, 6, 6, 7, 7)
+_TIME_BYTES = (3, 4, 4, 5, 5, 6, 6)
+"""By the digits of a second."""
 
 
 def time_plan(fsp: int) -> Plan:
     """Return how to read TIME(`fsp`): signed microseconds, int64."""
-    size = 3 + _fraction_bytes(fsp)
+    size = _TIME_BYTES[_checked(fsp)]
     return Plan(pa.int64(), partial(_time, size=size), size=size)
-
-
-def _fraction_bytes(fsp: int) -> int:
-    return (_checked(fsp) + 1) // 2
 
 
 def read_dates(values: Values) -> Moments:
@@ -246,7 +244,7 @@ def _fraction(words: npt.NDArray[np.uint64], first: int, stop: int) -> Int64Arra
     return micros
 
 
-def _read_moments(values: Values, *, size: int) -> Moments:
+def _read_moments(values: Values, fsp: int) -> Moments:
     """Read `1 | year * 13 + month 17 | day 5 | hour 5 | minute 6 | second 6 bits`, big-endian.
 
     The fraction of a second follows in up to 3 bytes, in units of 1/100, 1/10,000 or 1/1,000,000.
@@ -256,12 +254,12 @@ def _read_moments(values: Values, *, size: int) -> Moments:
     packed = (words >> np.uint64(24)).view(np.int64)
     packed ^= 1 << 39
     hour, minute, second = packed >> 12 & 31, packed >> 6 & 63, packed & 63
-    micros = _fraction(words, 5, size)
+    micros = _fraction(words, 5, _DATETIME_BYTES[fsp])
     return Moments(packed >> 22, packed >> 17 & 31, hour, minute, second, micros)
 
 
-def _read_instants(values: Values, *, size: int) -> Instants:
-    words = values.read(">u8")
+def _read_instants(values: Values, fsp: int) -> Instants:
+    words, size = values.read(">u8"), _TIMESTAMP_BYTES[fsp]
     return Instants((words >> np.uint64(32)).view(np.int64), _fraction(words, 4, size))
 
 
@@ -284,9 +282,8 @@ def _time(values: Values, *, size: int) -> Array:
 # day of 32, hour, minute, second and fraction as one number; a TIMESTAMP 4 bytes of seconds and the
 # fraction. Source: MySQL 5.5 sql/field.cc, Field_time, Field_datetime, Field_timestamp; mariadb
 # sql/field.cc, Field_time_hires, Field_datetime_hires, Field_timestamp_hires; sql/compat56.cc.
-OLD_TIME_BYTES = (3, 4, 4, 5, 5, 5, 6)
-OLD_DATETIME_BYTES = (8, 6, 6, 7, 7, 7, 8)
-OLD_TIMESTAMP_BYTES = (4, 5, 5, 6, 6, 7, 7)
+_OLD_TIME_BYTES = (3, 4, 4, 5, 5, 5, 6)
+_OLD_DATETIME_BYTES = (8, 6, 6, 7, 7, 7, 8)
 
 TIME_ZERO_SECONDS = 3_020_400
 """The 839 hours that a TIME with digits of a second counts from."""
@@ -296,22 +293,8 @@ _DATETIME_END = 10**14
 
 def old_time_plan(fsp: int) -> Plan:
     """Return how to read TIME(`fsp`): signed microseconds, int64."""
-    size = OLD_TIME_BYTES[_checked(fsp)]
+    size = _OLD_TIME_BYTES[_checked(fsp)]
     return Plan(pa.int64(), partial(_old_time, fsp=fsp), size=size)
-
-
-def old_datetime_plan(fsp: int, *, as_text: bool) -> Plan:
-    """Return how to read DATETIME(`fsp`): see `moment_plan`."""
-    size = OLD_DATETIME_BYTES[_checked(fsp)]
-    read = partial(_read_old_moments, fsp=fsp)
-    return moment_plan(DATETIME, read, size, fsp, as_text=as_text)
-
-
-def old_timestamp_plan(fsp: int, *, as_text: bool) -> Plan:
-    """Return how to read TIMESTAMP(`fsp`): see `moment_plan`."""
-    size = OLD_TIMESTAMP_BYTES[_checked(fsp)]
-    read = partial(_read_old_instants, fsp=fsp)
-    return moment_plan(TIMESTAMP, read, size, fsp, as_text=as_text)
 
 
 def _checked(fsp: int) -> int:
@@ -327,7 +310,7 @@ def _big_endian(values: Values, size: int) -> Int64Array:
 
 def _old_time(values: Values, *, fsp: int) -> Array:
     if fsp:
-        stored = _big_endian(values, OLD_TIME_BYTES[fsp])
+        stored = _big_endian(values, _OLD_TIME_BYTES[fsp])
         micros = (stored - TIME_ZERO_SECONDS * 10**fsp) * 10 ** (6 - fsp)
         return array_of(pa.int64(), micros, values.null)
     number = (values.read("<u4") << np.uint32(8)).view(np.int32) >> 8
@@ -337,14 +320,14 @@ def _old_time(values: Values, *, fsp: int) -> Array:
     return array_of(pa.int64(), total, values.null)
 
 
-def _read_old_moments(values: Values, *, fsp: int) -> Moments:
+def _read_old_moments(values: Values, fsp: int) -> Moments:
     if not fsp:
-        stored = read_unsigned(values, OLD_DATETIME_BYTES[0])
+        stored = read_unsigned(values, _OLD_DATETIME_BYTES[0])
         # What no year of four digits has is a year of five: no date, under any policy.
         number = np.minimum(stored, np.uint64(_DATETIME_END)).view(np.int64)
         return _moments(number, (100, 100, 100, 100), 0, months=100)
     # As unsigned: with six digits all 64 bits count.
-    packed = _big_endian(values, OLD_DATETIME_BYTES[fsp]).view(np.uint64)
+    packed = _big_endian(values, _OLD_DATETIME_BYTES[fsp]).view(np.uint64)
     whole, fraction = np.divmod(packed, np.uint64(10**fsp))
     micros = fraction.view(np.int64) * 10 ** (6 - fsp)
     return _moments(whole.view(np.int64), (32, 24, 60, 60), micros, months=13)
@@ -362,10 +345,10 @@ def _moments(
     return Moments(number, day, hour, minute, second, micros, months)
 
 
-def _read_old_instants(values: Values, *, fsp: int) -> Instants:
+def _read_old_instants(values: Values, fsp: int) -> Instants:
     if not fsp:
         return Instants(values.read("<u4").astype(np.int64), 0)
-    size = OLD_TIMESTAMP_BYTES[fsp]
+    size = _TIMESTAMP_BYTES[fsp]
     stored = _big_endian(values, size)
     bits = 8 * (size - 4)
     return Instants(stored >> bits, (stored & ((1 << bits) - 1)) * 10 ** (6 - fsp))
@@ -377,10 +360,10 @@ def _read_old_instants(values: Values, *, fsp: int) -> Instants:
 # Source: sql/protocol_classic.cc, Protocol_binary::store_datetime, store_date, store_time.
 _MONTHS = 13
 _DATE_BYTES, _CLOCK_BYTES, _MOMENT_BYTES = 4, 7, 11
-_TIME_BYTES, _TIME_BYTES_MAX = 8, 12
+_SENT_TIME_BYTES, _SENT_TIME_BYTES_MAX = 8, 12
 
 
-def read_sent_moments(values: Values) -> Moments:
+def read_sent_moments(values: Values, _fsp: int = 0) -> Moments:
     """Read dates, with a time of day or without."""
     _check_lengths(values, (0, _DATE_BYTES, _CLOCK_BYTES, _MOMENT_BYTES))
     words = values.memory.u8[values.offset]
@@ -399,10 +382,10 @@ def read_sent_moments(values: Values) -> Moments:
     )
 
 
-_KEPT = np.array([(1 << 8 * size) - 1 for size in range(_TIME_BYTES + 1)], dtype=np.uint64)
+_KEPT = np.array([(1 << 8 * size) - 1 for size in range(_SENT_TIME_BYTES + 1)], dtype=np.uint64)
 
 
-def read_sent_instants(values: Values) -> Instants:
+def _read_sent_instants(values: Values, _fsp: int) -> Instants:
     """Read points in time, in UTC."""
     parts = read_sent_moments(values)
     days, valid = parts.days()
@@ -412,14 +395,16 @@ def read_sent_instants(values: Values) -> Instants:
 
 def sent_times(values: Values) -> Array:
     """Read TIMEs: signed microseconds, int64."""
-    _check_lengths(values, (0, _TIME_BYTES, _TIME_BYTES_MAX))
+    _check_lengths(values, (0, _SENT_TIME_BYTES, _SENT_TIME_BYTES_MAX))
     words = values.memory.u8[values.offset]
-    if int(values.lengths.min(initial=_TIME_BYTES)) < _TIME_BYTES:
-        words &= _KEPT.take(np.minimum(values.lengths, _TIME_BYTES))
+    if int(values.lengths.min(initial=_SENT_TIME_BYTES)) < _SENT_TIME_BYTES:
+        words &= _KEPT.take(np.minimum(values.lengths, _SENT_TIME_BYTES))
     parts = (words & np.uint64((1 << 63) - 1)).view(np.int64)
     hours = (parts >> 8 & 0xFFFFFFFF) * 24 + (parts >> 40 & 0xFF)
     minute, second = parts >> 48 & 0xFF, parts >> 56 & 0xFF
-    total = ((hours * 60 + minute) * 60 + second) * _MICROSECONDS + _micros(values, _TIME_BYTES)
+    total = ((hours * 60 + minute) * 60 + second) * _MICROSECONDS + _micros(
+        values, _SENT_TIME_BYTES
+    )
     return array_of(pa.int64(), np.where(parts & 1, -total, total), values.null)
 
 
@@ -439,3 +424,13 @@ def _micros(values: Values, before: int) -> Int64Array | int:
 def _check_lengths(values: Values, allowed: tuple[int, ...]) -> None:
     if not np.isin(values.lengths, allowed).all():
         raise FormatError("not the length of a date or time in a result set")
+
+
+_ANY_BYTES = (0,) * (FSP_MAX + 1)
+
+DATETIME2 = MomentFormat(DATETIME, _DATETIME_BYTES, _read_moments)
+TIMESTAMP2 = MomentFormat(TIMESTAMP, _TIMESTAMP_BYTES, _read_instants)
+OLD_DATETIME = MomentFormat(DATETIME, _OLD_DATETIME_BYTES, _read_old_moments)
+OLD_TIMESTAMP = MomentFormat(TIMESTAMP, _TIMESTAMP_BYTES, _read_old_instants)
+SENT_DATETIME = MomentFormat(DATETIME, _ANY_BYTES, read_sent_moments)
+SENT_TIMESTAMP = MomentFormat(TIMESTAMP, _ANY_BYTES, _read_sent_instants)
