@@ -73,10 +73,13 @@ class EventBlock:
 
     def part(self, first: int, last: int) -> EventBlock:
         """Return the events from `first` up to `last`, views of the same data."""
-        return self.choose(slice(first, last), last)
+        return self._some(slice(first, last), last)
 
-    def choose(self, events: slice | npt.NDArray[np.int64], last: int) -> EventBlock:
-        """Return some events in order, all of them before `last`: views of the same data."""
+    def choose(self, events: npt.NDArray[np.int64]) -> EventBlock:
+        """Return some of the events, at least one, in order: views of the same data."""
+        return self._some(events, int(events[-1]) + 1)
+
+    def _some(self, events: slice | npt.NDArray[np.int64], last: int) -> EventBlock:
         return replace(
             self,
             **{name: getattr(self, name)[events] for name in COLUMNS},
@@ -116,11 +119,6 @@ def type_mask(types: Iterable[int]) -> TypeMask:
 
 IS_GROUP_START = type_mask(GROUP_STARTS)
 IS_ROWS = type_mask(ROWS)
-
-
-def choose(block: EventBlock, events: npt.NDArray[np.int64]) -> EventBlock:
-    """Return some of a block's events, at least one, in order: views of the same data."""
-    return block.choose(events, int(events[-1]) + 1)
 
 
 def copy(block: EventBlock) -> EventBlock:

@@ -20,7 +20,7 @@ from airflow_provider_binlog.binlog.gtid_set import (
     missing_gtids,
 )
 from airflow_provider_binlog.binlog.header import EventType
-from airflow_provider_binlog.blocks.block import IS_GROUP_START, EventBlock, choose
+from airflow_provider_binlog.blocks.block import IS_GROUP_START, EventBlock
 from airflow_provider_binlog.blocks.transactions import NO_NAME, TransactionReader
 from airflow_provider_binlog.errors import ForeignPositionError, FormatError, TruncatedError
 from airflow_provider_binlog.position import Flavor, Position
@@ -168,7 +168,7 @@ class StagedTransactions:
         if not staged.any():
             return [block]
         left = np.flatnonzero(~staged[np.cumsum(IS_GROUP_START[block.type])])
-        return [choose(block, left)] if len(left) else []
+        return [block.choose(left)] if len(left) else []
 
     def at(self, stop: Position) -> Position:
         """Return a stop with the GTIDs executed and the GTIDs logged before it."""

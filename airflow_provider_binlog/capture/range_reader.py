@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from airflow_provider_binlog.binlog.events.statements import Query
 from airflow_provider_binlog.binlog.header import ROWS, EventType
-from airflow_provider_binlog.blocks.block import EventBlock, choose
+from airflow_provider_binlog.blocks.block import EventBlock
 from airflow_provider_binlog.blocks.captured import (
     NO_TABLE,
     CapturedBlock,
@@ -198,7 +198,7 @@ class RangeReader:
                 self.undecoded.update(left.type[lost & np.isin(left.type, _ROWS)].tolist())
                 if lost.all() or not lost.any():
                     return events[:0], events[:0]
-                left, events = choose(left, np.flatnonzero(~lost)), events[~lost]
+                left, events = left.choose(np.flatnonzero(~lost)), events[~lost]
 
     def _are_captured(self, table: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         new = self._table_maps.table_maps[len(self._wanted) :]

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_provider_binlog.blocks.block import SLACK, choose, copy, join, span
+from airflow_provider_binlog.blocks.block import SLACK, copy, join, span
 from airflow_provider_binlog.position import Flavor
 from tests.support import logs
 from tests.support.logs import cuts, split_blocks, write_files
@@ -54,7 +54,7 @@ def test_chosen_and_copied_events_are_the_same(data: st.DataObject) -> None:
     ((block),) = split_blocks("binlog.000001", files["binlog.000001"])
     chosen = sorted(data.draw(st.sets(st.integers(0, len(block) - 1), min_size=1)))
 
-    picked = choose(block, np.array(chosen))
+    picked = block.choose(np.array(chosen))
     copied = copy(picked)
 
     expected = [events(block)[index] for index in chosen]
