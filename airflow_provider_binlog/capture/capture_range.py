@@ -22,7 +22,7 @@ from airflow_provider_binlog.capture.log_range import LogRange, ProgressReporter
 from airflow_provider_binlog.capture.part_maker import PartMaker
 from airflow_provider_binlog.capture.quarantine import Quarantines
 from airflow_provider_binlog.capture.range_reader import RangeReader
-from airflow_provider_binlog.capture.segments import Segment, SegmentReader, StatementReader
+from airflow_provider_binlog.capture.segments import Segment, SegmentReader, captured_statements
 from airflow_provider_binlog.capture.table_parts import RowsColumns
 from airflow_provider_binlog.changes import OnTableError
 from airflow_provider_binlog.errors import (
@@ -104,7 +104,6 @@ class OpenRange:
         self.reader = _open(log_range, source, self.server, self.quarantines)
         self._log_range = log_range
         self._source = source
-        self._statements = StatementReader(request.tables, refuse_tables=self.quarantines.refuse)
         self._segments = SegmentReader(
             self.tables, request.policies, self.quarantines, request.columns
         )
@@ -126,7 +125,9 @@ class OpenRange:
     def read(self, logged: EventBlock) -> Iterator[tuple[CapturedBlock, RowsColumns]]:
         """Yield what is captured of a block, with the rows events that can be decoded."""
         for captured in self.reader.read(logged):
-            statements = self._statements.read(captured)
+            statements = captured_statements(
+                captured, self._log_range.request.tables, refuse_tables=self.quarantines.refuse
+            )
             columns = self._segments.read(captured, statements, self.reader.schemas.refused)
             yield captured, columns
 

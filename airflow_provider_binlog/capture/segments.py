@@ -208,8 +208,7 @@ class SegmentReader:
             self._compile(run.table, table_maps[run.table], refused, run.first)
             by_name.setdefault(run.name, []).append(run)
         for runs in by_name.values():
-            # TABLE_MAPs of equal layout confirm the same schema, in whatever order.
-            for run in _in_order(columns, runs) if self._differ(runs) else runs:
+            for run in _in_order(columns, runs) if len(runs) > 1 else runs:
                 segments[run.events] = self._segment(run)
         return segments
 
@@ -252,16 +251,6 @@ class SegmentReader:
     def _cut(self, actions: Sequence[Action]) -> None:
         for table in {action.table for action in actions}:
             self._cuts[table] = self._cuts.get(table, 0) + 1
-
-    def _differ(self, runs: Sequence[_Run]) -> bool:
-        """Whether the TABLE_MAPs of a table have different layouts."""
-        if len(runs) == 1:
-            return False
-        logged = [self._logged[run.table] for run in runs]
-        layouts = {
-            (entry.fields, entry.key) if isinstance(entry, _Logged) else entry for entry in logged
-        }
-        return len(layouts) > 1
 
     def _compile(
         self,
@@ -348,54 +337,48 @@ def check_names(layout: RowLayout) -> None:
             )
 
 
-class StatementReader:
-    """Finds the statements of a log that act on captured tables as a whole."""
+def captured_statements(
+    captured: CapturedBlock,
+    tables: TableFilter,
+    *,
+    refuse: Refuse = raise_error,
+    refuse_tables: RefuseTables = raise_table_error,
+) -> list[LoggedStatement]:
+    """Return the statements of a block that act on captured tables as a whole, in log order.
 
-    def __init__(
-        self,
-        tables: TableFilter,
-        *,
-        refuse: Refuse = raise_error,
-        refuse_tables: RefuseTables = raise_table_error,
-    ) -> None:
-        """Create the reader; `refuse_tables` takes statements that failed half-way."""
-        self._tables = tables
-        self._refuse = refuse
-        self._refuse_tables = refuse_tables
+    `refuse_tables` takes those that failed half-way.
+    """
+    statements = []
+    for logged in captured.statements:
+        try:
+            with error_context(file=logged.file, offset=logged.offset):
+                named = () if logged.ddl is None else logged.ddl.tables
+            names = [name for name in named if _concerns(tables, name)]
+        except UnsupportedError as error:
+            refuse(error)
+            continue
+        if names and logged.query.error:
+            refuse_tables(_failed(logged, names))
+        elif names:
+            statements.append(logged)
+    return statements
 
-    def read(self, captured: CapturedBlock) -> list[LoggedStatement]:
-        """Return the statements of the next block on captured tables, in log order."""
-        statements = []
-        for logged in captured.statements:
-            try:
-                with error_context(file=logged.file, offset=logged.offset):
-                    tables = () if logged.ddl is None else logged.ddl.tables
-                names = [name for name in tables if self._concerns(name)]
-            except UnsupportedError as error:
-                self._refuse(error)
-                continue
-            if names and logged.query.error:
-                self._refuse_failed(logged, names)
-            elif names:
-                statements.append(logged)
-        return statements
 
-    def _refuse_failed(self, logged: LoggedStatement, names: list[TableName]) -> None:
-        """Refuse a statement that failed: the log does not say what it changed before."""
-        error = UnsupportedError(
-            "a statement on captured tables failed half-way on the server: reload them",
-            error=logged.query.error,
-            statement=logged.ddl.type if logged.ddl is not None else "",
-            file=logged.file,
-            offset=logged.offset,
-        )
-        expanded_offset = logged.row % (1 << ROW_FILE_SHIFT)
-        self._refuse_tables(
-            RefusedTables(error, tuple(names), logged.file, logged.offset, expanded_offset)
-        )
+def _failed(logged: LoggedStatement, names: list[TableName]) -> RefusedTables:
+    """Return the tables of a statement that failed: the log does not say what it changed before."""
+    error = UnsupportedError(
+        "a statement on captured tables failed half-way on the server: reload them",
+        error=logged.query.error,
+        statement=logged.ddl.type if logged.ddl is not None else "",
+        file=logged.file,
+        offset=logged.offset,
+    )
+    expanded_offset = logged.row % (1 << ROW_FILE_SHIFT)
+    return RefusedTables(error, tuple(names), logged.file, logged.offset, expanded_offset)
 
-    def _concerns(self, name: TableName) -> bool:
-        database, table = name
-        if not table:  # a statement on a whole database, as DROP DATABASE
-            return self._tables.may_match_in(database)
-        return self._tables.matches(database, table)
+
+def _concerns(tables: TableFilter, name: TableName) -> bool:
+    database, table = name
+    if not table:  # a statement on a whole database, as DROP DATABASE
+        return tables.may_match_in(database)
+    return tables.matches(database, table)

@@ -24,7 +24,7 @@ from airflow_provider_binlog.capture.commits import CommitReader
 from airflow_provider_binlog.capture.gtids import ExecutedGtids
 from airflow_provider_binlog.capture.log_range import TableFilter
 from airflow_provider_binlog.capture.range_reader import RangeReader
-from airflow_provider_binlog.capture.segments import StatementReader, check_names
+from airflow_provider_binlog.capture.segments import captured_statements, check_names
 from airflow_provider_binlog.changes import ChangeType
 from airflow_provider_binlog.cli.source import Range
 from airflow_provider_binlog.errors import BinlogError, UnsupportedError
@@ -127,9 +127,7 @@ class Verifier:
             refuse=refuse,
             skips=tables.leaves_out,
         )
-        self._statements = StatementReader(
-            tables, refuse=refuse, refuse_tables=lambda refused: refuse(refused.error)
-        )
+        self._tables = tables
         self._flavor: Flavor | None = None
         self._files: set[str] = set()
         self._first, self._last, self._bytes = "", "", 0
@@ -155,7 +153,12 @@ class Verifier:
             self.reader.resume()
         self._flavor = block.format.flavor
         for captured in self.reader.read(block):
-            self._statements.read(captured)
+            captured_statements(
+                captured,
+                self._tables,
+                refuse=self.refusals.add,
+                refuse_tables=lambda refused: self.refusals.add(refused.error),
+            )
             for index in np.unique(captured.table).tolist():
                 if index not in self._layouts:
                     refusal = self.reader.schemas.refused.get(index)
