@@ -28,8 +28,8 @@ from itertools import chain
 import numpy as np
 import numpy.typing as npt
 
-from airflow_provider_binlog.binlog.charsets import decode_identifier
 from airflow_provider_binlog.binlog.events.gtid import Gtid
+from airflow_provider_binlog.binlog.events.table_map import TableMap
 from airflow_provider_binlog.binlog.header import EventType
 from airflow_provider_binlog.binlog.transactions import GroupEnd, Scanned
 from airflow_provider_binlog.blocks.block import IS_GROUP_START, EventBlock, copy
@@ -90,10 +90,8 @@ class BufferedTransaction:
         """Add the tables of the TABLE_MAPs of a block."""
         for event in np.flatnonzero(block.type == EventType.TABLE_MAP).tolist():
             with error_context(**block.where(event)):
-                _, rest = block.format.split(EventType.TABLE_MAP, block.body(event))
-                database = decode_identifier(rest.terminated(rest.lenenc()))
-                table = decode_identifier(rest.terminated(rest.lenenc()))
-            self.tables[database, table] = None
+                table_map = TableMap.parse(block.body(event), block.format)
+            self.tables[table_map.database, table_map.table] = None
 
     def forget(self) -> None:
         """Drop the pieces: they are read again, if at all."""
