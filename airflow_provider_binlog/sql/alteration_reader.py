@@ -25,6 +25,7 @@ from airflow_provider_binlog.sql.lexer import (
     closing,
     keyword,
     outer_texts,
+    outer_words,
 )
 
 # ------------------------------------------------------------------- options, partitions
@@ -166,11 +167,9 @@ def _alterations(words: Sequence[Word], session: Session) -> Iterator[sql.Altera
 
 def _without_partitioning(words: Sequence[Word]) -> Sequence[Word]:
     """Return the words before `PARTITION BY` and `REMOVE PARTITIONING`: no comma parts them."""
-    depth = 0
-    for index, word in enumerate(words[:-1]):
-        depth += (word == Word("(")) - (word == Word(")"))
+    for index, word in outer_words(words[:-1]):
         pair = (keyword(word), keyword(words[index + 1]))
-        if depth == 0 and index and pair in (("PARTITION", "BY"), ("REMOVE", "PARTITIONING")):
+        if index and pair in (("PARTITION", "BY"), ("REMOVE", "PARTITIONING")):
             return words[:index]
     return words
 

@@ -270,25 +270,28 @@ def brackets(words: Sequence[Word]) -> tuple[Sequence[Word], Sequence[Word]]:
 
 def chunks(words: Sequence[Word]) -> Iterator[Sequence[Word]]:
     """Yield what is between the commas outside of brackets."""
-    start = depth = 0
-    for index, word in enumerate(words):
-        depth += (word == Word("(")) - (word == Word(")"))
-        if depth == 0 and word == Word(","):
+    start = 0
+    for index, word in outer_words(words):
+        if word == Word(","):
             yield words[start:index]
             start = index + 1
     if start < len(words):
         yield words[start:]
 
 
+def outer_words(words: Sequence[Word]) -> Iterator[tuple[int, Word]]:
+    """Yield the words outside of brackets with their indexes: of brackets, those that open."""
+    depth = 0
+    for index, word in enumerate(words):
+        closes = word == Word(")")
+        if depth == 0 and not closes:
+            yield index, word
+        depth += (word == Word("(")) - closes
+
+
 def outer_texts(words: Sequence[Word]) -> list[str]:
     """Return the words outside of brackets in capitals: quoted ones empty, brackets as `(`."""
-    texts, depth = [], 0
-    for word in words:
-        opens, closes = word == Word("("), word == Word(")")
-        if depth == 0 and not closes:
-            texts.append(keyword(word))
-        depth += opens - closes
-    return texts
+    return [keyword(word) for _, word in outer_words(words)]
 
 
 def _not_understood() -> UnsupportedError:
