@@ -91,7 +91,7 @@ class BufferedTransaction:
         for event in np.flatnonzero(block.type == EventType.TABLE_MAP).tolist():
             with error_context(**block.where(event)):
                 table_map = TableMap.parse(block.body(event), block.format)
-            self.tables[table_map.database, table_map.table] = None
+            self.tables[table_map.name] = None
 
     def forget(self) -> None:
         """Drop the pieces: they are read again, if at all."""
@@ -441,8 +441,7 @@ class _TransactionTables:
         tables = dict(self._open) if own == 0 else {}
         indexes, first = np.unique(captured.table[chosen], return_index=True)
         for index in indexes[np.argsort(first)].tolist():
-            table_map = captured.table_maps[index]
-            tables[table_map.database, table_map.table] = None
+            tables[captured.table_maps[index].name] = None
         return tables
 
 

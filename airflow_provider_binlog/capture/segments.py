@@ -268,8 +268,7 @@ class SegmentReader:
             layout = compile_layout(table_map, policies=self._policies)
             check_names(layout)
         except BinlogError as error:
-            qualified = f"{table_map.database}.{table_map.table}"
-            where = {"table": qualified, "file": first.file, "offset": first.offset}
+            where = {"table": ".".join(table_map.name), "file": first.file, "offset": first.offset}
             error.context |= {**where, **error.context}
             if not concerns_one_table(error):
                 raise
@@ -278,8 +277,7 @@ class SegmentReader:
             # A key names fields by their ids, which count from 1 in the order of the columns.
             key = tuple(column + 1 for column in layout.key)
             self._logged[index] = _Logged(first, layout, layout.fields, key)
-            name = table_map.database, table_map.table
-            self._of_table.setdefault(name, []).append(index)
+            self._of_table.setdefault(table_map.name, []).append(index)
 
 
 class _Run(NamedTuple):
@@ -300,8 +298,7 @@ def _by_table(columns: RowsColumns, file: str, table_maps: Sequence[TableMap]) -
     for table, row, offset, (begin, stop) in sorted(
         zip(*facts, pairwise(bounds), strict=True), key=lambda run: run[1]
     ):
-        name = table_maps[table].database, table_maps[table].table
-        yield _Run(table, name, EventRow(row, file, offset), order[begin:stop])
+        yield _Run(table, table_maps[table].name, EventRow(row, file, offset), order[begin:stop])
 
 
 def _in_order(columns: RowsColumns, runs: Sequence[_Run]) -> Iterator[_Run]:

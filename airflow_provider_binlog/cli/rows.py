@@ -225,7 +225,7 @@ class RowObjects:
         if unclear is None and failure is not None:
             unclear = str(failure)
         if not self._server.has_server or unclear is not None:
-            name = f"{table_map.database}.{table_map.table}"
+            name = ".".join(table_map.name)
             self._note(name, missing_metadata(table_map, captured.block.format), unclear)
         # Only what is in an image is printed: generated columns may be missing from it.
         return compile_layout(table_map, allow_missing_metadata=True)

@@ -179,7 +179,7 @@ class Verifier:
     def _count(self, captured: CapturedBlock, index: int, events: npt.NDArray[np.int64]) -> None:
         """Decode and count the rows of a table in a block."""
         table_map, layout = captured.table_maps[index], self._layouts[index]
-        name = f"{table_map.database}.{table_map.table}"
+        name = ".".join(table_map.name)
         if index in self._errors:
             self._refuse(captured, name, events, self._errors[index])
         refused = 0

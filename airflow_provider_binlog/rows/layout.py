@@ -24,6 +24,7 @@ from airflow_provider_binlog.errors import (
     ConfigurationError,
     FormatError,
     UnsupportedError,
+    error_context,
 )
 from airflow_provider_binlog.protected_columns import HashSecret
 from airflow_provider_binlog.rows.images.located import Route, compile_route
@@ -142,9 +143,9 @@ def compile_layout(
             read it.
     """
     if table_map.refused:
-        raise UnsupportedError(table_map.refused, table=_full_name(table_map))
+        raise UnsupportedError(table_map.refused, table=".".join(table_map.name))
     if not table_map.columns:
-        raise FormatError("a table without columns", table=_full_name(table_map))
+        raise FormatError("a table without columns", table=".".join(table_map.name))
     try:
         layout = _compile_columns(
             table_map.columns,
@@ -154,7 +155,7 @@ def compile_layout(
         )
     except BinlogError as error:
         column = error.context.pop("column")
-        error.context |= {"table": _full_name(table_map), "column": column}
+        error.context |= {"table": ".".join(table_map.name), "column": column}
         raise
     return replace(
         layout,
@@ -244,21 +245,14 @@ def _default(column: ColumnLayout) -> Default | None:
     return None if pa.types.is_binary(column.arrow_type) else default
 
 
-def _full_name(table_map: TableMap) -> str:
-    return f"{table_map.database}.{table_map.table}"
-
-
 def _compile_column(
     logged: TableMapColumn, index: int, policies: Policies, *, allow_missing_metadata: bool
 ) -> ColumnLayout:
     name = logged.name if logged.name is not None else f"@{index + 1}"
-    try:
+    with error_context(column=name):
         plan = plan_column(logged, policies, allow_missing_metadata=allow_missing_metadata)
         charset = column_charset(logged)
         sql_type = mysql_type(logged)
-    except BinlogError as error:
-        error.context["column"] = name
-        raise
     return ColumnLayout(name, sql_type, logged.nullable, charset, plan, logged)
 
 

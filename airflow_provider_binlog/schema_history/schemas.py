@@ -157,7 +157,7 @@ class SchemaReader:
         indexes = []
         for number, table_map in enumerate(new, start=len(self._current)):
             if self._needs(table_map, file_format) or self._gains(file_format):
-                name = _name(table_map)
+                name = table_map.name
                 self._of_name.setdefault(name, []).append(number)
                 indexes.append(_UNKNOWN)
             else:
@@ -204,7 +204,7 @@ class SchemaReader:
         if not len(unknown):
             return completed
         indexes, first = np.unique(table[unknown], return_index=True)
-        names = {_name(captured.table_maps[index]) for index in indexes.tolist()}
+        names = {captured.table_maps[index].name for index in indexes.tolist()}
         for index, event in zip(indexes.tolist(), (unknown[first] + start).tolist(), strict=True):
             try:
                 self._current[index] = self._complete(captured, event, index, names)
@@ -222,7 +222,7 @@ class SchemaReader:
         needs, where = self._needs(table_map, file_format), _location(captured, event, table_map)
         if not self._server.has_server:
             return self._refuse_table(table_map, None, where) if needs else self._index(table_map)
-        name = _name(table_map)
+        name = table_map.name
         flavor, version = file_format.flavor, _version(file_format)
         complete = partial(completion.complete_table_map, table_map, flavor=flavor, version=version)
         known = self._schemas.find(name)
@@ -285,7 +285,7 @@ class SchemaReader:
         if isinstance(result, Undeterminable):
             reason = result.reason
             error: BinlogError = _undeterminable(reason, where, has_names=table_map.has_names)
-            if self._server.is_versioned(_name(table_map)):
+            if self._server.is_versioned(table_map.name):
                 error = _versioned(where)
         elif failure is not None:
             reason = str(failure)
@@ -301,7 +301,7 @@ class SchemaReader:
         for index, event in zip(indexes.tolist(), first.tolist(), strict=True):
             logged = captured.table_maps[int(captured.table[event])]
             if index not in self.refused and (
-                _has_period(logged) or self._server.is_versioned(_name(logged))
+                _has_period(logged) or self._server.is_versioned(logged.name)
             ):
                 error = _versioned(_location(captured, event, logged))
                 self.refused[index] = TableRefusal(error, None)
@@ -314,14 +314,9 @@ class SchemaReader:
         return index
 
 
-def _name(table_map: TableMap) -> TableName:
-    return table_map.database, table_map.table
-
-
 def _location(captured: CapturedBlock, event: int, table_map: TableMap) -> dict[str, object]:
     """Return table and offset of a captured rows event, as errors name them."""
-    table = f"{table_map.database}.{table_map.table}"
-    return {"table": table, **captured.block.where(int(captured.events[event]))}
+    return {"table": ".".join(table_map.name), **captured.block.where(int(captured.events[event]))}
 
 
 def _undeterminable(reason: str, where: dict[str, object], *, has_names: bool) -> ServerSetupError:

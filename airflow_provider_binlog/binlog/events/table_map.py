@@ -28,7 +28,7 @@ from airflow_provider_binlog.binlog.events.control import FormatDescription
 from airflow_provider_binlog.binlog.header import EventType
 from airflow_provider_binlog.errors import FormatError, UnsupportedError
 from airflow_provider_binlog.position import Flavor
-from airflow_provider_binlog.schema import Default
+from airflow_provider_binlog.schema import Default, TableName
 
 # MariaDB keeps a unique key on long columns as an index on a hash of them.
 _HASH = re.compile(r"DB_ROW_HASH_[0-9]+")
@@ -158,6 +158,11 @@ class TableMap:
     def __hash__(self) -> int:
         """Return a hash of the names: of one table there are few."""
         return hash((self.database, self.table))
+
+    @property
+    def name(self) -> TableName:
+        """Database and table."""
+        return self.database, self.table
 
     @property
     def has_names(self) -> bool:

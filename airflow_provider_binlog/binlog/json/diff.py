@@ -21,7 +21,7 @@ from airflow_provider_binlog.binlog.json.document import (
     open_value,
     read,
 )
-from airflow_provider_binlog.errors import FormatError
+from airflow_provider_binlog.errors import FormatError, error_context
 
 
 class DiffOperation(IntEnum):
@@ -74,11 +74,8 @@ def _apply(root: Node, buffer: Buffer) -> Node:
     path = bytes(buffer.lenenc_bytes())
     removes = operation is DiffOperation.REMOVE
     new = None if removes else read(bytes(buffer.lenenc_bytes()))
-    try:
+    with error_context(operation=operation.name, path=path.decode(errors="replace")):
         return _change(root, parse_path(path), operation, new)
-    except FormatError as error:
-        error.context |= {"operation": operation.name, "path": path.decode(errors="replace")}
-        raise
 
 
 def _change(root: Node, path: Sequence[Leg], operation: DiffOperation, new: Value | None) -> Node:

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from airflow_provider_binlog.binlog.column_types import LARGE, ColumnType
 from airflow_provider_binlog.binlog.json.diff import apply_diffs
-from airflow_provider_binlog.errors import BinlogError, FormatError, UnsupportedError
+from airflow_provider_binlog.errors import FormatError, UnsupportedError, error_context
 from airflow_provider_binlog.rows.images.headers import (
     INSERT,
     UPDATE_POSTIMAGE,
@@ -327,14 +327,9 @@ class RowImages:
             values.memory.u1[begins[image] : begins[image] + lengths[image]].tobytes()
             for image in (row - 1, row)
         )
-        try:
+        column = self._layout.columns[self._columns[index]].name
+        with error_context(column=column, event=int(self.images.event[row])):
             return apply_diffs(document, diffs)
-        except BinlogError as error:
-            error.context |= {
-                "column": self._layout.columns[self._columns[index]].name,
-                "event": int(self.images.event[row]),
-            }
-            raise
 
 
 def first_rows(numbers: npt.NDArray[np.int32], count: int) -> npt.NDArray[np.int64]:
