@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from airflow_provider_binlog.blocks.block import EventBlock
 from airflow_provider_binlog.capture.log_range import ExtractRequest
-from airflow_provider_binlog.capture.quarantine import EventRow, Quarantines, concerns_one_table
+from airflow_provider_binlog.capture.quarantine import Quarantines, concerns_one_table
 from airflow_provider_binlog.capture.range_reader import RangeReader
 from airflow_provider_binlog.capture.segments import Segment
 from airflow_provider_binlog.capture.table_parts import (
@@ -39,7 +39,7 @@ from airflow_provider_binlog.rows.decode import GROUP_BYTES, DecodedRows, RowsEv
 from airflow_provider_binlog.rows.layout import RowLayout
 from airflow_provider_binlog.rows.values import batches
 from airflow_provider_binlog.schema import Schema, TableId
-from airflow_provider_binlog.schema_history.tables import TableInRange
+from airflow_provider_binlog.schema_history.tables import EventRow, TableInRange
 from airflow_provider_binlog.staging.part_writer import PartQueue, QueuedPart
 from airflow_provider_binlog.staging.paths import part_key, part_path
 

@@ -16,6 +16,7 @@ from airflow_provider_binlog.blocks.block import EventBlock
 from airflow_provider_binlog.errors import BinlogError, ServerSetupError, UnsupportedError
 from airflow_provider_binlog.manifest import Statement
 from airflow_provider_binlog.schema import QuarantineTable, TableId, TableName
+from airflow_provider_binlog.schema_history.tables import EventRow
 
 _LEFT_OUT = ("file", "offset", "log_pos", "event", "table", "tables", "xid", "value")
 
@@ -62,14 +63,6 @@ def concerns_one_table(error: BinlogError) -> bool:
     An error that names a column is about its values, which an intact log may hold.
     """
     return isinstance(error, UnsupportedError | ServerSetupError) or "column" in error.context
-
-
-class EventRow(NamedTuple):
-    """An event: the number from which its rows are numbered in the range, and where it begins."""
-
-    row: int
-    file: str
-    offset: int
 
 
 class Quarantines:

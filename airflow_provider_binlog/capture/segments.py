@@ -18,7 +18,6 @@ from airflow_provider_binlog.binlog.events.table_map import TableMap
 from airflow_provider_binlog.blocks.captured import CapturedBlock, LoggedStatement
 from airflow_provider_binlog.capture.log_range import TableFilter
 from airflow_provider_binlog.capture.quarantine import (
-    EventRow,
     Quarantines,
     RefusedTables,
     RefuseTables,
@@ -41,7 +40,7 @@ from airflow_provider_binlog.protected_columns import ColumnRules
 from airflow_provider_binlog.rows.layout import RowLayout, compile_layout, protect
 from airflow_provider_binlog.schema import Action, Field, Schema, TableId, TableName
 from airflow_provider_binlog.schema_history.schemas import TableRefusal
-from airflow_provider_binlog.schema_history.tables import EventOffset, Tables
+from airflow_provider_binlog.schema_history.tables import EventRow, Tables
 from airflow_provider_binlog.sql.lexer import hide_passwords, mask_literals
 
 _UNKNOWN, _LEFT_OUT = -1, -2
@@ -162,7 +161,7 @@ class SegmentReader:
     def _quarantine(
         self, name: TableName, error: BinlogError, event: EventRow, *, missing: bool
     ) -> None:
-        for table in self._tables.quarantine(name, EventOffset(event.file, event.offset)):
+        for table in self._tables.quarantine(name, event):
             self._quarantines.add(table, error, event, missing=missing)
 
     def _apply(self, row: int, step: LoggedStatement | RefusedTables) -> None:
@@ -172,13 +171,13 @@ class SegmentReader:
                 self._quarantine(name, step.error, event, missing=step.lost)
             return
         statement = step
-        at, ddl = EventOffset(statement.file, statement.offset), statement.ddl
+        at, ddl = EventRow(row, statement.file, statement.offset), statement.ddl
         if ddl is None:
             return
         actions = tuple(self._tables.apply(ddl.changes, at, statement.session))
         text = self._show(statement)
         self.statements.append(
-            Statement(*at, statement.row, ddl.type, text, actions, statement.commit_ts)
+            Statement(at.file, at.offset, row, ddl.type, text, actions, statement.commit_ts)
         )
         self._cut(actions)
         # The statement may have changed any table: rows after it have to confirm their schema.
@@ -222,15 +221,14 @@ class SegmentReader:
             self._quarantine(name, logged, first, missing=True)
             self._current[index] = _LEFT_OUT
             return _LEFT_OUT
-        at = EventOffset(first.file, first.offset)
         try:
-            table, schema, actions = self._tables.confirm(name, at, logged.fields, logged.key)
+            table, schema, actions = self._tables.confirm(name, first, logged.fields, logged.key)
         except ConfigurationError as error:
             self._quarantine(name, error, first, missing=True)
             self._current[index] = _LEFT_OUT
             return _LEFT_OUT
         if actions:
-            self.statements.append(Statement(*at, first.row, "", "", actions))
+            self.statements.append(Statement(first.file, first.offset, first.row, "", "", actions))
             self._cut(actions)
         cut = index, table, schema.id, self._cuts.get(table, 0)
         segment = self._indexes.get(cut)

@@ -66,9 +66,10 @@ class TableLookup(NamedTuple):
 NOTHING_KNOWN = TableLookup(lambda _: None, lambda _: ())
 
 
-class EventOffset(NamedTuple):
-    """Start of a statement or of a rows event in the log."""
+class EventRow(NamedTuple):
+    """An event: the number from which its rows are numbered in the range, and where it begins."""
 
+    row: int
     file: str
     offset: int
 
@@ -128,7 +129,7 @@ class Tables:
         return frozenset(self._dropped_databases)
 
     def confirm(
-        self, name: TableName, at: EventOffset, fields: Sequence[Field], key: tuple[int, ...]
+        self, name: TableName, at: EventRow, fields: Sequence[Field], key: tuple[int, ...]
     ) -> tuple[TableId, Schema, tuple[Action, ...]]:
         """Return the table that rows of a name belong to, its schema, and what only they say of it.
 
@@ -154,7 +155,7 @@ class Tables:
         self._set(state)
         return state.id, schema, actions
 
-    def quarantine(self, name: TableName, at: EventOffset) -> Iterator[TableId]:
+    def quarantine(self, name: TableName, at: EventRow) -> Iterator[TableId]:
         """Yield the ids of a table, or of all of a database: no row confirms its schema any more.
 
         `name` is of a captured table, or (database, ""); `at` is the event that is the reason.
@@ -165,7 +166,7 @@ class Tables:
             yield state.id
 
     def apply(
-        self, changes: Sequence[ddl.TableChange], at: EventOffset, session: Session
+        self, changes: Sequence[ddl.TableChange], at: EventRow, session: Session
     ) -> Iterator[Action]:
         """Follow what the statement at `at` did, and yield its actions."""
         # Names that are not captured, and stand for a table between two renames of one statement.
@@ -186,7 +187,7 @@ class Tables:
             else:
                 yield from self._truncate(change.table, at)
 
-    def _alter(self, change: ddl.Altered, at: EventOffset, session: Session) -> Iterator[Action]:
+    def _alter(self, change: ddl.Altered, at: EventRow, session: Session) -> Iterator[Action]:
         known = self._find(change.table) or self._read(change.table, at)
         known = known if isinstance(known, TableState) else self._new(change.table, at)
         altered, actions = follow(known, change.alterations, session)
@@ -195,7 +196,7 @@ class Tables:
             self._set(altered)
         yield from actions
 
-    def _create(self, change: ddl.Created, at: EventOffset, session: Session) -> Iterator[Action]:
+    def _create(self, change: ddl.Created, at: EventRow, session: Session) -> Iterator[Action]:
         name, known = change.table, self._find(change.table)
         if change.optional and known is not NO_TABLE:
             return
@@ -216,12 +217,12 @@ class Tables:
             yield RewriteRows(state.id, "created the table with rows that no row event shows")
         self._set(state)
 
-    def _truncate(self, name: TableName, at: EventOffset) -> Iterator[Action]:
+    def _truncate(self, name: TableName, at: EventRow) -> Iterator[Action]:
         state = self._ensure(name, at)
         self._set(state)
         yield TruncateTable(state.id)
 
-    def _drop(self, name: TableName, at: EventOffset) -> Iterator[Action]:
+    def _drop(self, name: TableName, at: EventRow) -> Iterator[Action]:
         known = self._find(name)
         if known is NO_TABLE:
             return
@@ -240,7 +241,7 @@ class Tables:
         self._dropped_databases.add(database)
 
     def _rename(
-        self, change: ddl.Renamed, at: EventOffset, between: dict[TableName, TableState]
+        self, change: ddl.Renamed, at: EventRow, between: dict[TableName, TableState]
     ) -> Iterator[Action]:
         old, new = change.old, change.new
         if not (self._captured(*old) or self._captured(*new) or old in between):
@@ -274,11 +275,11 @@ class Tables:
         names = self._names_in(database)
         return [name for name in names if isinstance(self._find(name), TableState)]
 
-    def _ensure(self, name: TableName, at: EventOffset) -> TableState:
+    def _ensure(self, name: TableName, at: EventRow) -> TableState:
         known = self._find(name)
         return known if isinstance(known, TableState) else self._new(name, at)
 
-    def _read(self, name: TableName, at: EventOffset) -> TableState | None:
+    def _read(self, name: TableName, at: EventRow) -> TableState | None:
         """Return a table with the columns that its snapshot has: its rows have shown them."""
         schema = self._known.find_schema(name)
         if schema is None:
@@ -286,7 +287,7 @@ class Tables:
         last = max(field.id for field in schema.fields)
         return replace(self._new(name, at), schema=schema, last_field_id=last, logged=schema.id)
 
-    def _new(self, name: TableName, at: EventOffset) -> TableState:
+    def _new(self, name: TableName, at: EventRow) -> TableState:
         return TableState(new_table_id(self._identity.server, at.file, at.offset, name), name)
 
     def _find(self, name: TableName) -> TableState | NoTable | None:

@@ -15,7 +15,7 @@ from airflow_provider_binlog.schema import (
     RewriteRows,
     TableState,
 )
-from airflow_provider_binlog.schema_history.tables import EventOffset, TableLookup, Tables
+from airflow_provider_binlog.schema_history.tables import EventRow, TableLookup, Tables
 from airflow_provider_binlog.sql.ddl import read_ddl
 from airflow_provider_binlog.sql.lexer import Session
 from airflow_provider_binlog.stored_json import from_json, to_text
@@ -90,7 +90,7 @@ def run_identity(statements: list[str], mode: int | None) -> None:
                     Field(index, column, "int", "int32", nullable=True)
                     for index, column in enumerate(columns, start=1)
                 )
-                at = EventOffset("binlog.000001", 10 * number + 4)
+                at = EventRow(0, "binlog.000001", 10 * number + 4)
                 table, _, actions = tables.confirm((DATABASE, name), at, fields, (1,))
                 for action in actions:
                     reader.follow(action)
@@ -100,7 +100,7 @@ def run_identity(statements: list[str], mode: int | None) -> None:
             except UnsupportedError as error:
                 check_text(error)
                 continue
-            at = EventOffset("binlog.000001", 10 * number + 9)
+            at = EventRow(0, "binlog.000001", 10 * number + 9)
             for action in tables.apply(ddl.changes, at, session) if ddl else ():
                 reader.follow(action)
                 if isinstance(action, RewriteRows) and not action.reason:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from airflow_provider_binlog.position import Flavor, SourceIdentity
 from airflow_provider_binlog.protected_columns import NO_RULES, ColumnRules
 from airflow_provider_binlog.schema import Field, RewriteRows, TableState
-from airflow_provider_binlog.schema_history.tables import EventOffset, NoTable, TableLookup, Tables
+from airflow_provider_binlog.schema_history.tables import EventRow, NoTable, TableLookup, Tables
 from airflow_provider_binlog.sql.ddl import read_ddl
 from airflow_provider_binlog.sql.lexer import STRICT_ALL_TABLES, Session
 
@@ -46,9 +46,9 @@ class Log:
             columns=self.columns,
         )
 
-    def next_offset(self) -> EventOffset:
+    def next_offset(self) -> EventRow:
         self.offset += 100
-        return EventOffset("binlog.000001", self.offset)
+        return EventRow(0, "binlog.000001", self.offset)
 
     def run(self, sql: str) -> list[Action]:
         ddl = read_ddl(sql, self.session)
