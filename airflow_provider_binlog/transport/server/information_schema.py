@@ -45,10 +45,8 @@ _ENGINES = """
 _COLUMNS = """
     SELECT TABLE_SCHEMA AS `database`, TABLE_NAME AS `table`, COLUMN_NAME AS name,
         DATA_TYPE AS data_type, COLUMN_TYPE AS column_type, IS_NULLABLE AS nullable,
-        CHARACTER_SET_NAME AS charset, CHARACTER_OCTET_LENGTH AS octets,
-        NUMERIC_PRECISION AS num_precision, NUMERIC_SCALE AS num_scale,
-        DATETIME_PRECISION AS fsp, EXTRA AS extra, COLUMN_DEFAULT AS printed,
-        COLUMN_COMMENT AS comment
+        CHARACTER_SET_NAME AS charset, CHARACTER_OCTET_LENGTH AS octets, EXTRA AS extra,
+        COLUMN_DEFAULT AS printed, COLUMN_COMMENT AS comment
     FROM information_schema.COLUMNS WHERE TABLE_SCHEMA IN %s AND TABLE_NAME IN %s
     ORDER BY ORDINAL_POSITION"""
 _COMMENTS = """
@@ -346,31 +344,31 @@ def _first_unique(
 
 
 def _column(row: Row, of: ServerVersion) -> PartialColumn:
-    data_type, column_type = str(row["data_type"]).lower(), str(row["column_type"])
-    extra = str(row["extra"] or "")
+    data_type, extra = str(row["data_type"]).lower(), str(row["extra"] or "")
     hints = extra.upper()
-    printed = sql_columns.parse_type(column_type, escapes=True)
     charset = _charset(data_type, row["charset"])
-    is_short_year = column_type == sql_columns.YEAR_OF_TWO_DIGITS
+    printed = sql_columns.parse_type(str(row["column_type"]), escapes=True, charset=charset)
+    own = printed or SqlType(data_type, charset=charset)
+    own = replace(own, values=_values(own.values, charset))
     facts = Facts(
-        data_type=column_type if is_short_year else data_type,
+        data_type=own.name if own.name == sql_columns.YEAR_OF_TWO_DIGITS else data_type,
         nullable=row["nullable"] == "YES",
-        unsigned=printed is not None and printed.unsigned,
+        unsigned=own.unsigned,
         charset=charset,
-        values=None if printed is None else _values(printed.values, charset),
-        octets=_number(row["octets"]),
-        precision=_number(row["num_precision"]),
-        scale=_number(row["num_scale"]),
-        fsp=_number(row["fsp"]),
-        dimension=printed.length if printed is not None and data_type == "vector" else None,
-        compressed=True if printed is not None and printed.compressed else None,
+        values=own.values,
+        octets=None if row["octets"] is None else int(row["octets"]),
+        precision=own.length if data_type in ("decimal", "bit") else None,
+        scale=own.scale if data_type == "decimal" else None,
+        fsp=own.fsp if data_type in sql_columns.TEMPORALS else None,
+        dimension=own.length if data_type == "vector" else None,
+        compressed=own.compressed or None,
         generated="GENERATED" in hints.replace("DEFAULT_GENERATED", ""),
         auto_increment="AUTO_INCREMENT" in hints,
         visible="INVISIBLE" not in hints,
         comment=row["comment"] or None,
     )
     default = None if row["printed"] is None else str(row["printed"])
-    facts = replace(facts, default=read_default(facts, default, extra, of))
+    facts = replace(facts, default=read_default(own, facts, default, extra, of))
     return PartialColumn(str(row["name"]), facts)
 
 
@@ -387,10 +385,6 @@ def _values(printed: tuple[str, ...] | None, charset: str | None) -> tuple[str, 
     return None if lost else printed
 
 
-def _number(value: object) -> int | None:
-    return None if value is None else int(str(value))
-
-
 def quote_table(name: TableName) -> str:
     """Return the name as SQL takes it."""
     return ".".join(map(quote_identifier, name))
@@ -405,11 +399,11 @@ _READ = _NUMBERS | _TEXTS | {"date", "datetime", "time"}
 
 
 def read_default(
-    column: Facts, printed: str | None, extra: str, of: ServerVersion
+    own: SqlType, column: Facts, printed: str | None, extra: str, of: ServerVersion
 ) -> Default | None:
     """Return what an insert leaves in a column that it does not name; None if that is not certain.
 
-    `printed` is its COLUMN_DEFAULT, `extra` its EXTRA.
+    `own` is its type, `printed` its COLUMN_DEFAULT, `extra` its EXTRA.
     """
     if column.generated or "DEFAULT_GENERATED" in extra.upper():
         return None
@@ -432,7 +426,7 @@ def read_default(
         column.data_type in _TEXTS and not _is_exact(column, literal)
     ):
         return None
-    default = defaults.read_default(_type(column), literal, session)
+    default = defaults.read_default(own, literal, session)
     return default if isinstance(default, Default) else None
 
 
@@ -447,16 +441,3 @@ def _literal(printed: str, session: Session) -> Literal:
 def _is_exact(column: Facts, literal: Literal) -> bool:
     is_text = literal.kind is LiteralKind.STRING and column.charset not in (None, "binary")
     return is_text and "?" not in literal.text
-
-
-def _type(column: Facts) -> SqlType:
-    is_decimal = column.data_type == "decimal"
-    return SqlType(
-        column.data_type or "",
-        column.precision if is_decimal else None,
-        column.scale if is_decimal else None,
-        column.fsp or 0,
-        bool(column.unsigned),
-        column.charset,
-        column.values,
-    )

@@ -65,9 +65,9 @@ _COLUMNS = [
     "charset",
     "octets",
 ]
-_COLUMNS += ["num_precision", "num_scale", "fsp", "extra", "printed", "comment"]
+_COLUMNS += ["extra", "printed", "comment"]
 _COMMENT = "COMMENT '" + "it''s \\" * 9_000
-_COLUMN = ["varchar", f"varchar(9) {_COMMENT}", "YES", "utf8mb4", "36", None, None, None]
+_COLUMN = ["varchar", f"varchar(9) {_COMMENT}", "YES", "utf8mb4", "36"]
 _INDEX = ["database", "table", "Key_name", "Column_name", "Sub_part", "Index_type"]
 _ANSWERS: dict[str, Answer] = {
     "VERSION()": (["version"], [["9.7.0"]]),

@@ -30,9 +30,6 @@ def row(data_type: str, column_type: str, **others: object) -> dict[str, object]
         "nullable": "YES",
         "charset": None,
         "octets": None,
-        "num_precision": None,
-        "num_scale": None,
-        "fsp": None,
         "extra": "",
         "printed": None,
         "comment": "",
@@ -43,8 +40,8 @@ def row(data_type: str, column_type: str, **others: object) -> dict[str, object]
     ("printed", "facts"),
     [
         (
-            row("bigint", "bigint(20) unsigned zerofill", nullable="NO", num_precision=20),
-            server_facts("bigint", nullable=False, unsigned=True, precision=20),
+            row("bigint", "bigint(20) unsigned zerofill", nullable="NO"),
+            server_facts("bigint", nullable=False, unsigned=True),
         ),
         (
             row("enum", "enum('unsigned')", charset="utf8"),
@@ -64,6 +61,9 @@ def row(data_type: str, column_type: str, **others: object) -> dict[str, object]
         (row("year", "year(2)"), server_facts("year(2)")),
         (row("year", "year(4)"), server_facts("year")),
         (row("uuid", "uuid"), server_facts("uuid", charset="binary")),
+        (row("decimal", "decimal(6,2)"), server_facts("decimal", precision=6, scale=2)),
+        (row("bit", "bit(9)"), server_facts("bit", precision=9)),
+        (row("time", "time /* mariadb-5.3 */"), server_facts("time", fsp=0)),
         (
             row("binary", "binary(3)", octets=3, extra="INVISIBLE"),
             server_facts("binary", charset="binary", octets=3, visible=False),
@@ -74,7 +74,7 @@ def row(data_type: str, column_type: str, **others: object) -> dict[str, object]
         ),
         (row("int", "int", extra="auto_increment"), server_facts("int", auto_increment=True)),
         (
-            row("datetime", "datetime(3)", fsp=3, extra="DEFAULT_GENERATED on update"),
+            row("datetime", "datetime(3)", extra="DEFAULT_GENERATED on update"),
             server_facts("datetime", fsp=3),
         ),
     ],

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from airflow_provider_binlog.schema import Default
-from airflow_provider_binlog.sql.columns import Facts
+from airflow_provider_binlog.sql.columns import Facts, SqlType
 from airflow_provider_binlog.transport.server.information_schema import read_default
-from airflow_provider_binlog.transport.server.queries import parse_version
+from airflow_provider_binlog.transport.server.queries import ServerVersion, parse_version
 from tests.support.server_tables import server_facts
 
 MYSQL, MARIADB = parse_version("9.7.0"), parse_version("11.8.6-MariaDB")
@@ -21,6 +21,20 @@ def column(data_type: str, *, nullable: bool = True, **others: Any) -> Facts:
     values = ("p", "q,", "it's") if data_type in ("enum", "set") else None
     described = {"charset": "utf8mb4" if text else None, "values": values} | others
     return server_facts(data_type, nullable=nullable, **described)
+
+
+def read(of: Facts, printed: str | None, extra: str, server: ServerVersion) -> Default | None:
+    """Return the default of a column of the type that it says it has."""
+    own = SqlType(
+        of.data_type or "",
+        of.precision,
+        of.scale,
+        of.fsp or 0,
+        bool(of.unsigned),
+        of.charset,
+        of.values,
+    )
+    return read_default(own, of, printed, extra, server)
 
 
 NUMBER: dict[str, Any] = {"precision": 6, "scale": 2}
@@ -63,20 +77,20 @@ SHOWN_AS = {
 def test_literals(of: Facts, mysql: str, mariadb: str, value: str | None) -> None:
     expected = Default(value if value is not None else SHOWN_AS[mysql])
 
-    assert read_default(of, mysql, "", MYSQL) == expected
-    assert read_default(of, mysql, "INVISIBLE", MYSQL) == expected
-    assert read_default(of, mariadb, "", MARIADB) == expected
+    assert read(of, mysql, "", MYSQL) == expected
+    assert read(of, mysql, "INVISIBLE", MYSQL) == expected
+    assert read(of, mariadb, "", MARIADB) == expected
 
 
 @pytest.mark.parametrize("data_type", ["int", "varchar", "json", "timestamp", "bit", "blob"])
 def test_null(data_type: str) -> None:
     nullable, other = column(data_type), column(data_type, nullable=False)
 
-    assert read_default(nullable, None, "", MYSQL) == Default(None)
-    assert read_default(nullable, "NULL", "", MARIADB) == Default(None)
+    assert read(nullable, None, "", MYSQL) == Default(None)
+    assert read(nullable, "NULL", "", MARIADB) == Default(None)
     # Outside of strict mode an insert leaves 0 and '' there.
-    assert read_default(other, None, "", MYSQL) is None
-    assert read_default(other, None, "auto_increment", MARIADB) is None
+    assert read(other, None, "", MYSQL) is None
+    assert read(other, None, "auto_increment", MARIADB) is None
 
 
 @pytest.mark.parametrize(
@@ -105,20 +119,20 @@ def test_null(data_type: str) -> None:
     ],
 )
 def test_what_is_not_certain_is_unknown(of: Facts, mysql: str, mariadb: str) -> None:
-    assert read_default(of, mysql, "", MYSQL) is None
-    assert read_default(of, mariadb, "", MARIADB) is None
+    assert read(of, mysql, "", MYSQL) is None
+    assert read(of, mariadb, "", MARIADB) is None
 
 
 def test_what_one_family_prints_is_unknown() -> None:
     text, number = column("varchar"), column("int")
 
-    assert read_default(number, "7", "DEFAULT_GENERATED", MYSQL) is None
-    assert read_default(number, None, "DEFAULT_GENERATED", MYSQL) is None
+    assert read(number, "7", "DEFAULT_GENERATED", MYSQL) is None
+    assert read(number, None, "DEFAULT_GENERATED", MYSQL) is None
     for printed in ("uuid()", "7", r"'a\nb'", r"'abc\'d'", "'a' || 'b'"):
-        assert read_default(text, printed, "", MARIADB) is None
-    assert read_default(text, "x", "", OLD_MARIADB) is None
-    assert read_default(number, "7", "", OLD_MARIADB) is None
+        assert read(text, printed, "", MARIADB) is None
+    assert read(text, "x", "", OLD_MARIADB) is None
+    assert read(number, "7", "", OLD_MARIADB) is None
 
 
 def test_mysql_prints_text_as_it_is() -> None:
-    assert read_default(column("varchar"), "'\\\n'", "", MYSQL) == Default("'\\\n'")
+    assert read(column("varchar"), "'\\\n'", "", MYSQL) == Default("'\\\n'")
