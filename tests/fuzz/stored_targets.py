@@ -128,7 +128,6 @@ def _backlog_plan(data: bytes) -> None:
         known = found.known_at(number, NOTHING_KNOWN)
         known.find(NAME)
         known.find_all(NAME[0])
-    found.changes  # noqa: B018
 
 
 def _lake_properties(data: bytes) -> None:

@@ -385,7 +385,7 @@ def _effective(hold: Hold | None) -> Hold | None:
 
 def _find_restart(table: LakeTable, staged: StagedLog, known: TableProgress | None) -> int | None:
     """Return the manifest from which on a held table is merged again; None if from none."""
-    restart = staged.newest.find_restart(table.name)
+    restart = staged.newest.find_restart(staged.newest.find_id(table.name))
     if table.state is not None and table.state.mode.keeps_removed:
         # What was removed there is not known.
         restart = None

@@ -77,7 +77,9 @@ def make_change(
     segment = plan.segment
     snapshot = None if table.reload is None else table.reload.snapshot.id
     created = None if plan.table is None else log.created(plan.table)
-    is_complete = created is not None or log.find_restart(table.name) is not None
+    # A name may stand for none any more: its lake table keeps the rows up to then.
+    restart = log.find_restart(plan.table or log.find_id(table.name))
+    is_complete = created is not None or restart is not None
     lacks = not is_complete if state is None else state.lacks_rows
     if snapshot is None and lacks and not is_complete:
         table.lacks = CHANGES_ONLY

@@ -199,12 +199,12 @@ class TableLog:
         entries = self._entries.get(table, ())
         return entries[-1][1].created if entries else None
 
-    def find_restart(self, name: TableName) -> int | None:
-        """Return the last manifest from which on the log has every row of a name's table.
+    def find_restart(self, table: TableId | None) -> int | None:
+        """Return the last manifest from which on the log has every row of a table.
 
         It was created or truncated there. None if the manifests show no such action.
         """
-        for step in reversed(self._steps_of(name)):
+        for step in reversed(self._steps.get(table or "", [])):
             if isinstance(step.action, CreateTable | TruncateTable):
                 return step.point[0]
         return None
@@ -212,7 +212,7 @@ class TableLog:
     def has_beginning(self, name: TableName) -> bool:
         """Whether the log has every row of a name's table."""
         id_ = self.find_id(name)
-        return id_ is None or self.created(id_) is not None or self.find_restart(name) is not None
+        return id_ is None or self.created(id_) is not None or self.find_restart(id_) is not None
 
     def is_quarantined(self, name: TableName, *, since: int) -> bool:
         """Whether the table of a name is quarantined in a manifest from `since` on."""
