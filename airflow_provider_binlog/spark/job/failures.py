@@ -63,7 +63,10 @@ _KNOWN = (
         "the store or the catalog of the lake denies access: grant it to the account of the Spark "
         "job",
         of_class=r"\b(java\.nio\.file\.AccessDeniedException|AccessControlException)\b"
-        r"|^org\.apache\.iceberg\.exceptions\.ForbiddenException$",
+        r"|^org\.apache\.iceberg\.exceptions\.ForbiddenException$"
+        r"|^software\.amazon\.awssdk\.services\.glue\.model\.AccessDeniedException$",
+        # What a file system of Hadoop translates, Iceberg's S3FileIO does not.
+        of_text=r"\(Service: S3, Status Code: 403\b",
     ),
     _Known(
         TargetConflictError,

@@ -82,6 +82,7 @@ def test_a_nul_character_is_refused_with_the_name_of_its_column() -> None:
         "java.nio.file.AccessDeniedException",
         "org.apache.hadoop.security.AccessControlException",
         "org.apache.iceberg.exceptions.ForbiddenException",
+        "software.amazon.awssdk.services.glue.model.AccessDeniedException",
     ],
 )
 def test_a_lost_permission_does_not_come_back_by_itself(name: str) -> None:
@@ -90,6 +91,16 @@ def test_a_lost_permission_does_not_come_back_by_itself(name: str) -> None:
     assert isinstance(error, StagingError)
     assert not error.retryable
     assert "grant it to the account" in str(error)
+
+
+@pytest.mark.parametrize(("status", "kind"), [(403, StagingError), (503, UnknownMergeError)])
+def test_a_store_that_denies_access_to_s3fileio_does_not_come_to_grant_it(
+    status: int, kind: type[Exception]
+) -> None:
+    text = f"refused (Service: S3, Status Code: {status}, Request ID: 1) (SDK Attempt Count: 1)"
+    error = explain(raised_for("software.amazon.awssdk.services.s3.model.S3Exception", text))
+
+    assert type(error) is kind
 
 
 def test_a_token_that_expired_may_be_renewed() -> None:
