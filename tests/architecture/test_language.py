@@ -104,7 +104,8 @@ REPLACED = [
     Replaced(
         "labels",
         r"labels?",
-        (r"\"label\":", r"label: str"),  # Airflow's name for the text of a field.
+        # Airflow's name for the text of a field; EMR's for a release.
+        (r"\"label\":", r"label: str", r"--release-label"),
     ),
     Replaced(
         "sign",

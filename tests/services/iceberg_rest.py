@@ -8,12 +8,16 @@ from contextlib import closing
 from http import HTTPStatus
 from http.client import HTTPConnection
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tests.services.cache import obtain
 from tests.services.java import java_home
 from tests.services.maven import Artifact, download
 from tests.services.processes import Process, free_port
 from tests.services.progress import step
+
+if TYPE_CHECKING:
+    from tests.services.s3 import S3Server
 
 _ARTIFACT = Artifact("org.apache.iceberg", "iceberg-open-api", "1.9.2", "jar", "")
 _JAVA_OPTIONS = ("-Xmx192m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
@@ -22,6 +26,8 @@ _JAVA_OPTIONS = ("-Xmx192m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 class RestCatalogServer:
     """A server on loopback; its catalog and the tables lie in a folder, and outlive it.
 
+    Or the tables are on S3, below a warehouse, for which readers get keys with each table.
+
     Attributes:
         port: Chosen once; it stays over restarts.
         uri: Its address.
@@ -29,8 +35,19 @@ class RestCatalogServer:
 
     host = "127.0.0.1"
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, s3: S3Server | None = None, warehouse: str = "") -> None:
         self._folder = folder.absolute()
+        self._storage = {"CATALOG_WAREHOUSE": warehouse or f"file://{self._folder}/warehouse"}
+        if s3 is not None:
+            self._storage |= {
+                "CATALOG_CLIENT_REGION": s3.region,
+                "CATALOG_INCLUDE__CREDENTIALS": "true",
+                "CATALOG_IO__IMPL": "org.apache.iceberg.aws.s3.S3FileIO",
+                "CATALOG_S3_ACCESS__KEY__ID": s3.access_key,
+                "CATALOG_S3_ENDPOINT": s3.endpoint,
+                "CATALOG_S3_PATH__STYLE__ACCESS": "true",
+                "CATALOG_S3_SECRET__ACCESS__KEY": s3.secret_key,
+            }
         self.port = free_port()
         self.uri = f"http://{self.host}:{self.port}"
         self._process: Process | None = None
@@ -50,11 +67,10 @@ class RestCatalogServer:
             "CATALOG_JDBC_SCHEMA__VERSION": "V1",
             "CATALOG_REST_PORT": str(self.port),
             "CATALOG_URI": f"jdbc:sqlite:{self._folder}/catalog.db",
-            "CATALOG_WAREHOUSE": f"file://{self._folder}/warehouse",
         }
         home = f"-Duser.home={self._folder}"
         argv = (java_home() / "bin" / "java", *_JAVA_OPTIONS, home, "-jar", jar)
-        env = os.environ | settings
+        env = os.environ | settings | self._storage
         self._process = Process(argv, folder=self._folder, name="rest", env=env)
         self._process.wait_until(self._answers)
 

@@ -22,8 +22,9 @@ _PACKAGES = (
     "software.amazon.awssdk:s3-transfer-manager:2.29.52",
     "software.amazon.awssdk:sts:2.29.52",
 )
-# The ways to a server, and to a file, that keep an Iceberg catalog.
+# The ways to a server, and to a file, that keep an Iceberg catalog; and Iceberg's own to S3.
 _CATALOG_PACKAGES = (
+    "org.apache.iceberg:iceberg-aws-bundle:1.12.0",
     "org.mariadb.jdbc:mariadb-java-client:2.7.12",
     "org.xerial:sqlite-jdbc:3.50.3.0",
 )
