@@ -5,7 +5,16 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-PARTS = "readers", "chart", "snapshots", "postgresql", "freshness", "scheduled", "merge"
+PARTS = (
+    "readers",
+    "chart",
+    "snapshots",
+    "postgresql",
+    "freshness",
+    "scheduled",
+    "merge",
+    "pipelines",
+)
 
 
 def main(arguments: list[str]) -> int:

@@ -86,6 +86,28 @@ def server_to_parquet(*, port: int, file: str, size: int, **_: Any) -> Result:
         return _capture(source, file=file, size=size, staging=staging)
 
 
+def table_to_parquet(*, port: int, database: str, table: str, **_: Any) -> Result:
+    """Stage a snapshot of a table of a server on the local disk."""
+    from airflow_provider_binlog.snapshot.chunk import ChunkReader
+    from airflow_provider_binlog.snapshot.plan import SnapshotFiles, SnapshotRequest
+    from airflow_provider_binlog.snapshot.take import begin_snapshot, complete_snapshot, read_chunks
+    from airflow_provider_binlog.sources.settings import ConnectionSettings
+    from tests.support.stores import open_store
+
+    settings = ConnectionSettings("127.0.0.1", port, "root", ssl_mode="disabled")
+    began, busy = time.perf_counter(), time.process_time()
+    with tempfile.TemporaryDirectory() as staging:
+        store = open_store(f"file://{staging}")
+        request = SnapshotRequest(source_name="bench", name=(database, table), created_by="bench")
+        plan = begin_snapshot(request, settings.connect, store)
+        files = SnapshotFiles(store, "bench")
+        read_chunks(plan, range(plan.chunk_count), ChunkReader(settings.connect, files))
+        rows = complete_snapshot(plan, files).rows
+        seconds, cpu = time.perf_counter() - began, time.process_time() - busy
+        staged = sum(path.stat().st_size for path in Path(staging).rglob("*.parquet"))
+    return {"seconds": seconds, "cpu": cpu, "images": rows, "staged": staged}
+
+
 def _capture(source: Any, *, file: str, size: int, staging: str) -> Result:
     from airflow_provider_binlog.capture.extract import extract
     from airflow_provider_binlog.capture.log_range import ExtractRequest, TableFilter
@@ -193,6 +215,7 @@ MEASURES: dict[str, Callable[..., Result]] = {
         file_to_parquet,
         first_part,
         server_to_parquet,
+        table_to_parquet,
         mysql_replication,
         mysqlbinlog,
         received,
