@@ -108,7 +108,7 @@ class Shop:
             (self.database.name, HOSTILE): LOADING,
         }
         states |= {("many", f"table_{number:04}"): None for number in range(more)}
-        source: Any = SimpleNamespace(store=open_store(f"file://{self.staging}"))
+        source: Any = SimpleNamespace(name="shop", store=open_store(f"file://{self.staging}"))
         merge(source, through, states)
 
 
