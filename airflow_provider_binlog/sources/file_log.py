@@ -77,8 +77,10 @@ class FileLog(state.Log):
 
     def blocks(self, start: Position, stop: Position | None = None) -> Iterator[EventBlock]:
         """Yield what the files hold."""
-        if stop is not None and self._files.as_given:
-            self._index(stop.file)  # refuses a stop in another file
+        # Their order is that in which they are given, and a stop in another file is refused.
+        begin = self._names.index(self._file_of(start))
+        if stop is not None and self._files.as_given and self._index(stop.file) < begin:
+            return iter(())
         return self._from(start).blocks(start, stop)
 
     def close(self) -> None:

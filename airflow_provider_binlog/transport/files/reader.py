@@ -95,19 +95,24 @@ class FileBlockStream:
         begin = start.offset
         for index in range(self._index_of(start), len(self._paths)):
             name = self._names[index]
-            if reaches(name, begin, stop):
+            if self._reaches(index, begin, stop):
                 return
             with closing(self._open(self._paths[index])) as file:
                 opened = _File(file, name, self._block_bytes)
                 check_created(name, opened.description.created, start)
                 for block in opened.blocks(begin):
                     yield block
-                    if reaches(name, block.next_offset, stop):
+                    if self._reaches(index, block.next_offset, stop):
                         return
             begin = FIRST_OFFSET
 
     def close(self) -> None:
         """Do nothing: a file is closed when it has been read."""
+
+    def _reaches(self, index: int, offset: int, stop: Position | None) -> bool:
+        if stop is not None and stop.file in self._names:
+            return (index, offset) >= (self._names.index(stop.file), stop.offset)
+        return reaches(self._names[index], offset, stop)
 
     def _index_of(self, start: Position) -> int:
         if start.file in self._names:

@@ -70,6 +70,26 @@ def test_a_range_is_given_by_names_without_suffix(
     assert {line.partition("\t")[0] for line in found} == {NAMES[1]}
 
 
+@pytest.mark.parametrize("names", [["old.000120", "new.000001"], ["b.bin", "a.bin"]])
+def test_files_stop_in_the_order_in_which_they_are_given(
+    names: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They may be of several logs, after a RESET or a failover, and have any names."""
+    for name in names:
+        (tmp_path / name).write_bytes(a_file(1))
+    paths, end = [tmp_path / name for name in names], 10**6
+    whole = len(events(capsys, paths[0])[0])
+
+    def count(stop: str, *more: str) -> int:
+        return len(events(capsys, *paths, "--to", stop, *more)[0])
+
+    assert count(f"{names[1]}:{end}") == 2 * whole
+    assert count(f"{names[0]}:{end}") == whole
+    assert count(f"{names[1]}:4") == whole
+    assert count(f"{names[0]}:4") == 0
+    assert count(f"{names[0]}:{end}", "--from", f"{names[1]}:4") == 0
+
+
 def test_a_url_is_whatever_fsspec_reaches(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     expected, _ = events(capsys, folder)
     for path in folder.iterdir():
