@@ -192,10 +192,14 @@ class SparkTarget:
         session = change.rows.rows.frame.sparkSession
         if change.before is None:
             self._namespaces.create(session, change.table)
+        commit = TableCommit(session, self._lake, change)
         try:
-            return TableCommit(session, self._lake, change).run()
-        except Exception:
-            refuse_orphans(change)
+            return commit.run()
+        except Exception as error:
+            if change.before is not None and merge_sql.ORPHAN in str(error):
+                # Another merge may have deleted the row meanwhile.
+                commit.read_unchanged(change.before)
+                refuse_orphans(change)
             raise
         finally:
             # Else the rows would be kept until the session has others.
@@ -243,12 +247,12 @@ class TableCommit:
         changed = dict(properties.items() - before.properties.items())
         if changed or change.evolution.changes_columns:
             # A merge that lost the race must not change back what the other one changed.
-            ids = self._read_unchanged(before).column_ids
+            ids = self.read_unchanged(before).column_ids
             self._check_columns(before, ids, {name: name for name in before.columns})
         self._set_properties(changed)
         before = replace(before, properties=before.properties | changed)
         self._evolve(before)
-        state = self._read_unchanged(before)
+        state = self.read_unchanged(before)
         self._check_columns(before, state.column_ids, change.evolution.columns)
         return self._claim_fields(state)
 
@@ -408,7 +412,7 @@ class TableCommit:
         if missing := dict(properties.items() - present.items()):
             self.session.sql(merge_sql.set_properties(self.change.table, missing))
 
-    def _read_unchanged(self, before: TargetState) -> TargetState:
+    def read_unchanged(self, before: TargetState) -> TargetState:
         """Return the table's state, which has the same rows still."""
         state = self.lake.find_state(self.session, self.change.table)
         expected = before.applied, before.loaded
