@@ -523,10 +523,14 @@ def find_contents(
         if APPLIED in summary:
             mark, table = Mark.parse(summary[APPLIED]), summary.get(CONTAINS_TABLE)
             meanwhile = [*_list_meanwhile(snapshot, find_snapshot)]
-            overtaken = any(between and APPLIED in between.summary for _, between in meanwhile)
+            # One that expired may have been a merge's.
+            overtaken = any(not between or APPLIED in between.summary for _, between in meanwhile)
             is_changelog = properties.get(KEY) == "[]"
             if overtaken and not TableMode.of(properties, changelog=is_changelog).may_repeat:
-                return "two merges committed to it at once, some changes twice: reload the table"
+                return (
+                    "two merges committed to it at once, as far as its snapshots say, some changes "
+                    "twice: reload the table"
+                )
             noted = read_foreign_write(json.loads(summary.get(FOREIGN_WRITE, "null")))
             first = noted or _find_first_write(meanwhile) or foreign_write
             return Contents(mark, table or None, summary.get(LOADED, ""), first)

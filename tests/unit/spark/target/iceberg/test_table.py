@@ -110,6 +110,8 @@ def test_what_two_merges_at_once_left_is_known_where_changes_may_repeat(
 
     assert find(20, links, properties) == Contents(Mark(3))
     assert (find(30, links, properties) == Contents(Mark(2))) is is_known
+    expired = {at: links[at] for at in links if at != 20}
+    assert isinstance(find(30, expired, properties), Contents) is is_known
     # Whoever merges it after that has reloaded it.
     assert find(40, links, properties) == Contents(Mark(3))
 
