@@ -136,8 +136,9 @@ class LakeTable(TableReport):
         options: Those of the table.
         is_read: Whether its state could be read.
         state: That state; None if there is no such table.
-        first_needed: Number of the first manifest that it needs.
-        first_lacked: Number of the first one that it lacks as long as a reload is not committed.
+        first_needed: Number of the first manifest that it needs; 0 while that is not known.
+        first_lacked: Number of the first one that it lacks as long as a reload is not committed; 0
+            while that is not known.
         ended: Whether its name stands for no table any more, so that no reload is awaited.
         is_settled: Whether the lake table has all of that afterwards.
         is_foreign: Whether someone else made the lake table, which is to be adopted.
@@ -251,7 +252,9 @@ class LakeTable(TableReport):
 
     def progress(self, before: TableProgress) -> TableProgress:
         """Return the table's progress; `before` is that from before the merge."""
-        if not self.is_read:
+        is_known = self.first_needed and (self.first_lacked or self.reload is None)
+        if not self.is_read or (self.error is not None and not is_known):
+            # It failed before anyone knew what it needs: all that it needed before, and the new.
             return replace(before, pending=True)
         held = TableProgress(
             self.applied,

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache, partial
@@ -21,6 +22,7 @@ from typing import Any, TypeAlias, TypeVar
 from pyspark.sql import SparkSession
 
 from airflow_provider_binlog.errors import (
+    BinlogError,
     ConfigurationError,
     ManifestError,
     ReloadNeededError,
@@ -414,6 +416,9 @@ def _merge_together(
         outcomes = [error] * len(work)
     for (table, change, _), outcome in zip(work, outcomes, strict=True):
         with _reporting(run, table):
+            if isinstance(outcome, BinlogError):
+                # One error of all: each table adds its own context.
+                raise deepcopy(outcome)
             if isinstance(outcome, Exception):
                 raise outcome
             _note(run, table, change, outcome)
@@ -449,6 +454,8 @@ def _plan_rest(run: MergeRun, log: TableLog, table: LakeTable) -> bool:
         # Its snapshot is loaded: what follows is in the log.
         table.reload = None
         table.state = run.lake.target.read_state(table.target)
+        # Another merge may have come in between.
+        table.hold = None if table.state is None else table.state.hold
         table.first_needed = table.applied.sequence + 1
         _plan(table, log)
         _note_held(run, table)
