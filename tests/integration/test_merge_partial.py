@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import closing
 from random import Random
 from typing import TYPE_CHECKING
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from tests.fixtures.mysql import Database
     from tests.support.pipeline import Pipeline
 
+# A text that has the character, as statements give it.
+NUL = re.compile(r"CONVERT\(x'(?:[0-9a-f]{2})*?00")
 COLUMNS = [
     Column(f"c{number}", kind, None, f"{kind.sql} NULL")
     for number, kind in enumerate(common_kinds())
@@ -31,8 +34,13 @@ def create_orders() -> str:
     return f"CREATE TABLE orders ({columns}, PRIMARY KEY (part, id))"
 
 
-def work(database: Database, random: Random, steps: int) -> None:
-    """Change orders at random, over one session whose row image changes as well."""
+def work(
+    database: Database, random: Random, steps: int, *, refused: re.Pattern[str] | None
+) -> None:
+    """Change orders at random, over one session whose row image changes as well.
+
+    Statements in which a pattern finds something are left out.
+    """
     rows = RowStatements(random, replaces=False, counts=(1,), ids=60)
     with closing(Session(database.server, database=database.name)) as session:
         for _ in range(steps):
@@ -45,6 +53,8 @@ def work(database: Database, random: Random, steps: int) -> None:
                     rows.delete("orders"),
                 ]
             )
+            if refused is not None and refused.search(statement):
+                continue
             # Keys change in whole images.
             image = "FULL" if "ORDER BY id" in statement else image
             session.execute(f"SET SESSION binlog_row_image = {image}")
@@ -65,8 +75,10 @@ def test_random_orders(create_pipeline: Callable[..., Pipeline], kind: str, form
     database = pipeline.database
     database.execute(create_orders())
     random = Random(20261121)
+    # PostgreSQL holds no such character.
+    refused = NUL if format_.startswith("postgresql") else None
     for steps in (150, 100):
-        work(database, random, steps)
+        work(database, random, steps, refused=refused)
 
         pipeline.run()
     # All columns; and many sets of some.
