@@ -77,10 +77,8 @@ class FileLog(state.Log):
 
     def blocks(self, start: Position, stop: Position | None = None) -> Iterator[EventBlock]:
         """Yield what the files hold."""
-        # Their order is that in which they are given, and a stop in another file is refused.
-        begin = self._names.index(self._file_of(start))
-        if stop is not None and self._files.as_given and self._index(stop.file) < begin:
-            return iter(())
+        if stop is not None and self._files.as_given:
+            self._index(stop.file)  # refuses a stop in another file
         return self._from(start).blocks(start, stop)
 
     def close(self) -> None:
@@ -126,8 +124,10 @@ class FileLog(state.Log):
 
     def _from(self, start: Position) -> FileBlockStream:
         """Return the files from a position on, after which there must be no gap."""
-        file = start.file if self._files.as_given else self._file_of(start)
-        return self._stream(self._index(file))
+        if self._files.as_given:
+            self._index(start.file)  # refuses a start in another file
+            return self._stream(0)
+        return self._stream(self._index(self._file_of(start)))
 
     def _stream(self, first: int) -> FileBlockStream:
         files = self._files
