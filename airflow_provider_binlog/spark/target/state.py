@@ -318,7 +318,7 @@ class TargetState:
     @property
     def mode(self) -> TableMode:
         """The mode in which its rows are."""
-        return TableMode.of(self.properties, changelog=self.properties.get(KEY) == "[]")
+        return read_mode(self.properties)
 
     @property
     def fields(self) -> dict[int, str]:
@@ -363,6 +363,11 @@ def read_contents(contents: Contents | str) -> tuple[Contents, str | None]:
 def rows_of_another(source: str) -> str:
     """Return why it is unknown what a table contains whose rows are those of another source."""
     return f"its rows are those of source {source!r}: reload it"
+
+
+def read_mode(properties: Mapping[str, str]) -> TableMode:
+    """Return the mode that a table's properties say; raise MergeError if it was edited."""
+    return TableMode.of(properties, changelog=properties.get(KEY) == "[]")
 
 
 def read_key(value: str) -> tuple[str, ...]:

@@ -35,13 +35,11 @@ from airflow_provider_binlog.spark.staged.types import widens
 from airflow_provider_binlog.spark.target import sql as merge_sql
 from airflow_provider_binlog.spark.target.jvm import java_class, set_active
 from airflow_provider_binlog.spark.target.layout import Layout
-from airflow_provider_binlog.spark.target.modes import TableMode
 from airflow_provider_binlog.spark.target.properties import count_from_1
 from airflow_provider_binlog.spark.target.protocol import Commit, conflict
 from airflow_provider_binlog.spark.target.spark_target import Change
 from airflow_provider_binlog.spark.target.sql import alter_statements
 from airflow_provider_binlog.spark.target.state import (
-    KEY,
     NOTHING,
     TABLE_ID,
     Barrier,
@@ -52,6 +50,7 @@ from airflow_provider_binlog.spark.target.state import (
     TargetState,
     read_contents,
     read_foreign_write,
+    read_mode,
     rows_of_another,
 )
 from airflow_provider_binlog.table_options import TableRules
@@ -525,8 +524,7 @@ def find_contents(
             meanwhile = [*_list_meanwhile(snapshot, find_snapshot)]
             # One that expired may have been a merge's.
             overtaken = any(not between or APPLIED in between.summary for _, between in meanwhile)
-            is_changelog = properties.get(KEY) == "[]"
-            if overtaken and not TableMode.of(properties, changelog=is_changelog).may_repeat:
+            if overtaken and not read_mode(properties).may_repeat:
                 return (
                     "two merges committed to it at once, as far as its snapshots say, some changes "
                     "twice: reload the table"
