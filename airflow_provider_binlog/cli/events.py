@@ -78,7 +78,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 class ListedEvent(NamedTuple):
-    """What SHOW BINLOG EVENTS prints of an event."""
+    """An event as SHOW BINLOG EVENTS prints it."""
 
     file: str
     position: int

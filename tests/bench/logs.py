@@ -83,24 +83,35 @@ class Log:
     bytes: int
 
 
-def _filled(table: BenchTable, rows: int | None = None) -> Callable[[Execute], Fill]:
-    """Return the preparation of a table that is filled in bulk."""
+def filled(
+    table: BenchTable, rows: int | None = None, *, name: str = "filled", begun: int = 0
+) -> Callable[[Execute], Fill]:
+    """Return the preparation of a table that is filled in bulk, and has `begun` rows before."""
     count = rows or table.rows
 
     def prepare(execute: Execute) -> Fill:
-        execute(table.create("filled"))
+        execute(table.create(name))
+        if begun:
+            execute(table.insert(name, 1, begun))
 
         def fill() -> None:
-            for first in range(0, count, _STATEMENT_ROWS):
-                execute(table.insert("filled", first + 1, min(_STATEMENT_ROWS, count - first)))
+            for first in range(begun, begun + count, _STATEMENT_ROWS):
+                left = begun + count - first
+                execute(table.insert(name, first + 1, min(_STATEMENT_ROWS, left)))
 
         return fill
 
     return prepare
 
 
+def prepare_log(spec: LogSpec, execute: Execute) -> Fill:
+    """Prepare a log in a session whose statements may insert as many rows as they do."""
+    execute("SET SESSION cte_max_recursion_depth = 1000000")
+    return spec.prepare(execute)
+
+
 def _compressed(execute: Execute) -> Fill:
-    fill = _filled(ORDERS)(execute)
+    fill = filled(ORDERS)(execute)
     execute("SET SESSION binlog_transaction_compression = ON")
     return fill
 
@@ -183,8 +194,8 @@ def _call(execute: Execute, procedure: str) -> None:
 
 
 SPECS = {
-    "bulk": LogSpec("1,000,000 rows inserted in bulk", ORDERS.rows, 11, _filled(ORDERS)),
-    "bulk_tenth": LogSpec("100,000 rows inserted in bulk", 100_000, 11, _filled(ORDERS, 100_000)),
+    "bulk": LogSpec("1,000,000 rows inserted in bulk", ORDERS.rows, 11, filled(ORDERS)),
+    "bulk_tenth": LogSpec("100,000 rows inserted in bulk", 100_000, 11, filled(ORDERS, 100_000)),
     "single": LogSpec("100,000 updates of one row each", 2 * _UPDATES, 11, _updated),
     "zstd": LogSpec("the bulk rows, compressed with zstd", ORDERS.rows, 11, _compressed),
     "mixed": LogSpec(
@@ -204,7 +215,7 @@ SPECS = {
             f"{table.rows:,} rows of {len(table.columns)} columns: {table.title}",
             table.rows,
             len(table.columns),
-            _filled(table),
+            filled(table),
         )
         for name, table in (TYPES | GROWTH).items()
     },
@@ -242,8 +253,7 @@ def _write(connection: pymysql.Connection[Any], spec: LogSpec) -> str:
     """Return the name of the file that holds the log and nothing else."""
     with connection.cursor() as cursor:
         cursor.execute("CREATE DATABASE bench CHARACTER SET utf8mb4")
-        cursor.execute("SET SESSION cte_max_recursion_depth = 1000000")
-        fill = spec.prepare(cursor.execute)
+        fill = prepare_log(spec, cursor.execute)
         cursor.execute("FLUSH BINARY LOGS")
         fill()
         cursor.execute("FLUSH BINARY LOGS")

@@ -1,4 +1,4 @@
-"""What each tool gives for values that are seldom tested: one table per value, loaded and updated.
+"""Values that are seldom tested, as each tool gives them: a table per value, loaded and updated.
 
 Printed beside what SELECT returns, as text: nothing is judged here, for one value has several
 faithful forms.
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from tests.services.servers import Server
 
     Given = dict[str, str]
-    """What a tool gives of each table."""
+    """The value that a tool gives, by table."""
 
 _VALUES = {
     "latin1": ("varchar(20) CHARACTER SET latin1", "'Größe €'"),
@@ -173,7 +173,7 @@ def _extract(request: ExtractRequest, settings: ConnectionSettings) -> Given:
     shutil.rmtree(folder, ignore_errors=True)
     extract(request, ServerLog(settings), open_store(folder.as_uri()))
     for part in folder.rglob("*.parquet"):
-        name = next(each for each in _NAMES if each.replace("/", "%2F") in part.parts)
+        name = next(table for table in _NAMES if table.replace("/", "%2F") in part.parts)
         given |= _read_files(part, name)
     return given
 
@@ -223,7 +223,7 @@ def _read_files(path: Path, name: str) -> Given:
     for file in files:
         table = pq.read_table(file, partitioning=None)
         if name == "altered":
-            names = [each for each in ("id", "from", "z") if each in table.column_names]
+            names = [column for column in ("id", "from", "z") if column in table.column_names]
             rows += map(str, table.select(names).to_pylist())
         elif "from" in table.column_names:
             values = _values(table["from"])
@@ -235,7 +235,7 @@ def _read_files(path: Path, name: str) -> Given:
 
 def _values(column: Any) -> Iterable[str]:
     try:
-        return [_text(each) for each in column.to_pylist()]
+        return [_text(value) for value in column.to_pylist()]
     except (ValueError, OverflowError) as error:
         return [f"unreadable: {error}"]
 

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.transport.server.queries import binary_logs
 from tests.bench.log_tables import ORDERS
-from tests.bench.logs import RELEASE, SPECS, LogSpec
+from tests.bench.logs import RELEASE, SPECS, LogSpec, filled, prepare_log
 from tests.bench.peers.tools import (
     DEBEZIUM,
     INGESTR,
@@ -47,32 +47,20 @@ from tests.services.servers import Server
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tests.bench.logs import Execute, Fill
     from tests.bench.peers.tools import Loader
 
 RESULTS = RUN_FOLDER / "bench-pipelines.json"
 FOLDER = RUN_FOLDER / f"bench-pipelines-{os.getpid()}"
 OURS = "this package"
 
-_BATCH = 50_000
 # What ingestr refuses in a log is left out: ENUM.
 _PLAIN = replace(ORDERS, columns=ORDERS.columns[:-1], values=ORDERS.values[:-1])
 
 
-def _fill_plain(execute: Execute) -> Fill:
-    """Prepare a table of one row: what ingestr has loaded once, it continues from the log."""
-    execute(_PLAIN.create("plain"))
-    execute(_PLAIN.insert("plain", 1, 1))
-
-    def fill() -> None:
-        for first in range(2, ORDERS.rows, _BATCH):
-            execute(_PLAIN.insert("plain", first, _BATCH))
-
-    return fill
-
-
+# What ingestr has loaded once, it continues from the log: so the table has a row before.
+_PREPARE_PLAIN = filled(_PLAIN, name="plain", begun=1)
 _LOGS = {name: SPECS[name] for name in ("bulk", "single", "mixed")} | {
-    "plain": LogSpec("the bulk rows without ENUM", ORDERS.rows, 10, _fill_plain)
+    "plain": LogSpec("the bulk rows without ENUM", ORDERS.rows, 10, _PREPARE_PLAIN)
 }
 _EVENTS = {"bulk": 1_000_000, "single": 100_000, "mixed": 1_000_000, "plain": 1_000_000}
 _PARTS = (*_LOGS, "load", "values")
@@ -82,7 +70,7 @@ _OPTIONS: dict[str, str | int] = {"innodb_buffer_pool_size": "512M", "max_binlog
 
 @dataclass(frozen=True)
 class Spent:
-    """What one process took.
+    """Time and memory that one process took.
 
     Attributes:
         seconds, cpu: By the clock and of the processor.
@@ -227,8 +215,7 @@ def _prepare_log(
     first = str(work / "events.json")
     work.mkdir()
     with closing(connect(server)) as connection, connection.cursor() as cursor:
-        cursor.execute("SET SESSION cte_max_recursion_depth = 1000000")
-        fill = _LOGS[name].prepare(cursor.execute)
+        fill = prepare_log(_LOGS[name], cursor.execute)
         if debezium is not None:
             every = r"bench\..*"
             settle(
@@ -266,8 +253,7 @@ def _prepare_load(
     """Fill a table; return what loads it, by title."""
     work = FOLDER / "work"
     with closing(connect(server)) as connection, connection.cursor() as cursor:
-        cursor.execute("SET SESSION cte_max_recursion_depth = 1000000")
-        fill = SPECS["bulk"].prepare(cursor.execute)
+        fill = prepare_log(SPECS["bulk"], cursor.execute)
         with step("bench: the table to load"):
             fill()
         cursor.execute("ANALYZE TABLE bench.filled")
@@ -304,15 +290,15 @@ def _measure(part: str, ways: Mapping[str, _Way], rounds: int, seconds_max: floa
     print(f"  {'':52} {'s':>6} {'±':>4} {'cpu s':>6} {'peak MB':>8} {'rows':>10}")
     kept = {}
     for title, runs in taken.items():
-        seconds = sorted(each.seconds for each in runs)
-        cpu, peak = median(each.cpu for each in runs), max(each.peak_bytes for each in runs)
+        seconds = sorted(spent.seconds for spent in runs)
+        cpu, peak = median(spent.cpu for spent in runs), max(spent.peak_bytes for spent in runs)
         spread = (seconds[-1] - seconds[0]) / median(seconds)
         print(
             f"  {title:52} {median(seconds):6.1f} {spread:4.0%} {cpu:6.1f} {peak / 1e6:8.0f}"
             f" {runs[0].rows or '–':>10}",
             flush=True,
         )
-        kept[title] = [asdict(each) | {"output": ""} for each in runs]
+        kept[title] = [asdict(spent) | {"output": ""} for spent in runs]
     keep(part, kept)
 
 

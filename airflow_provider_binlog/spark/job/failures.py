@@ -22,7 +22,7 @@ from airflow_provider_binlog.spark.target.postgresql.types import NUL_REFUSED
 
 
 class _Known(NamedTuple):
-    """What is known of a Java exception with a class, or else a message, that a pattern finds."""
+    """The error for Java exceptions whose class, or else whose message, a pattern matches."""
 
     kind: type[BinlogError]
     message: str

@@ -17,10 +17,11 @@ from tests.services.cache import obtain
 from tests.services.progress import ServiceError, run, say, step
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 _SOURCES = Path(__file__).parent
 _VERSION = 1
+JAVA_TOOLS = ("java", "javac", "mvn")
 
 
 @dataclass(frozen=True)
@@ -55,11 +56,24 @@ def obtain_peers() -> dict[str, Peer]:
     """Return the peers whose toolchains are here, by name."""
     found: dict[str, Peer] = {}
     for name, (tools, make, describe) in _PEERS.items():
-        if missing := [tool for tool in tools if shutil.which(tool) is None]:
-            say(f"{name} is left out: there is no {' and no '.join(missing)}")
-            continue
-        found[name] = describe(obtain(f"bench/{name}-{_VERSION}", make))
+        if have_tools(name, tools):
+            found[name] = describe(obtain(f"bench/{name}-{_VERSION}", make))
     return found
+
+
+def have_tools(name: str, tools: Sequence[str]) -> bool:
+    """Whether the programs are here that build a peer; says so if they are not."""
+    missing = [tool for tool in tools if shutil.which(tool) is None]
+    if missing:
+        say(f"{name} is left out: there is no {' and no '.join(missing)}")
+    return not missing
+
+
+def build_java(source: Path, program: str, folder: Path) -> None:
+    """Compile a program into a folder, and copy the jars that its `pom.xml` names to `lib`."""
+    copy = ["mvn", "-q", "-B", "-f", str(source / "pom.xml"), "dependency:copy-dependencies"]
+    run([*copy, f"-DoutputDirectory={folder / 'lib'}"])
+    run(["javac", "-d", str(folder), "-cp", f"{folder}/lib/*", str(source / f"{program}.java")])
 
 
 def _make_gomysql(folder: Path) -> None:
@@ -73,10 +87,7 @@ def _make_gomysql(folder: Path) -> None:
 def _make_canal(folder: Path) -> None:
     source = _SOURCES / "canal"
     with step("bench: build canal's reader"):
-        copy = ["mvn", "-q", "-B", "-f", str(source / "pom.xml"), "dependency:copy-dependencies"]
-        run([*copy, f"-DoutputDirectory={folder / 'lib'}"])
-        program = str(source / "Canal.java")
-        run(["javac", "-d", str(folder), "-cp", f"{folder}/lib/*", program])
+        build_java(source, "Canal", folder)
     shutil.copy(source / "logback.xml", folder)
 
 
@@ -92,5 +103,5 @@ def _canal(folder: Path) -> Peer:
 
 _PEERS: dict[str, tuple[tuple[str, ...], Callable[[Path], None], Callable[[Path], Peer]]] = {
     "gomysql": (("go",), _make_gomysql, _gomysql),
-    "canal": (("java", "javac", "mvn"), _make_canal, _canal),
+    "canal": (JAVA_TOOLS, _make_canal, _canal),
 }

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.bench.peers import JAVA_TOOLS, build_java, have_tools
 from tests.services.cache import obtain
 from tests.services.processes import RUN_FOLDER
 from tests.services.progress import ServiceError, run, say, step
@@ -109,8 +110,7 @@ class Loader:
 
 def obtain_debezium() -> Debezium | None:
     """Return the engine, built once; None where its toolchain is missing."""
-    if missing := [tool for tool in ("java", "javac", "mvn") if shutil.which(tool) is None]:
-        say(f"Debezium is left out: there is no {' and no '.join(missing)}")
+    if not have_tools("Debezium", JAVA_TOOLS):
         return None
     try:
         return Debezium(obtain(f"bench/debezium-{_VERSION}", _make_debezium))
@@ -152,12 +152,8 @@ def obtain_loaders() -> dict[str, Loader]:
 
 
 def _make_debezium(folder: Path) -> None:
-    source = _SOURCES / "debezium"
     with step("bench: build Debezium's engine"):
-        copy = ["mvn", "-q", "-B", "-f", str(source / "pom.xml"), "dependency:copy-dependencies"]
-        run([*copy, f"-DoutputDirectory={folder / 'lib'}"])
-        program = str(source / "Debezium.java")
-        run(["javac", "-d", str(folder), "-cp", f"{folder}/lib/*", program])
+        build_java(_SOURCES / "debezium", "Debezium", folder)
 
 
 def _environment(name: str, requirements: tuple[str, ...]) -> Path | None:
