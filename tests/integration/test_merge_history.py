@@ -358,9 +358,7 @@ def test_a_table_that_is_renamed_into_other_options_takes_no_rows_of_another_mod
 
 @pytest.mark.fault("both-merges", lakes="delta iceberg", stores="file")
 @in_either_format
-def test_a_version_that_two_merges_at_once_opened_is_not_silent(
-    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_version_that_two_merges_at_once_opened_is_not_silent(workplace: Workplace) -> None:
     """Another merge commits more after this one has read the versions that there are."""
     table = make_table(workplace)
     source, options = table.source, {"table_options": rules(HISTORY)}
@@ -370,16 +368,7 @@ def test_a_version_that_two_merges_at_once_opened_is_not_silent(
     begin(source, 1)
     table.update(7, note="later")
     source.commit()
-    lake: Any = type(workplace.lake)
-    merge = lake.merge
-
-    def overtaken(*arguments: Any) -> Any:
-        monkeypatch.setattr(lake, "merge", merge)
-        assert workplace.merge(**options).tables[0].is_merged
-        return merge(*arguments)
-
-    monkeypatch.setattr(lake, "merge", overtaken)
-    (second,) = workplace.try_merge(through=2, **options).tables
+    (second,) = workplace.merge_overtaken(through=2, **options).tables
 
     assert not second.is_merged
     assert second.retryable or second.error is None

@@ -125,7 +125,7 @@ def test_a_row_that_was_never_loaded_is_not_deleted(quick_workplace: Workplace) 
 @pytest.mark.parametrize("removes", [False, True])
 @in_either_format
 def test_two_merges_at_once_count_no_row_twice_that_nobody_names(
-    workplace: Workplace, monkeypatch: pytest.MonkeyPatch, removes: bool
+    workplace: Workplace, removes: bool
 ) -> None:
     """Another merge commits the same changes after this one has read the state of the table."""
     table = workplace.new_source().create(workplace.database, "t", dict(SOURCES), ())
@@ -138,16 +138,7 @@ def test_two_merges_at_once_count_no_row_twice_that_nobody_names(
         table.delete(1)
         table.delete(2)
     table.source.commit()
-    lake: Any = type(workplace.lake)
-    merge = lake.merge
-
-    def overtaken(*arguments: Any) -> Any:
-        monkeypatch.setattr(lake, "merge", merge)
-        assert workplace.merge(table_options=MULTISET).tables[0].is_merged
-        return merge(*arguments)
-
-    monkeypatch.setattr(lake, "merge", overtaken)
-    (second,) = workplace.try_merge(table_options=MULTISET).tables
+    (second,) = workplace.merge_overtaken(table_options=MULTISET).tables
 
     assert not second.is_merged
     assert second.retryable or second.error is None

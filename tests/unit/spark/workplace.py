@@ -121,6 +121,20 @@ class Workplace:
                 patch.setattr(lake, name, dying(getattr(lake, name)))
             assert self.try_merge(**options).failed
 
+    def merge_overtaken(self, *, through: int | None = None, **options: Any) -> Report:
+        """Merge, while another merge of all ranges commits after this one has read the table."""
+        lake: Any = type(self.lake)
+        merge = lake.merge
+
+        def overtaken(*arguments: Any) -> Any:
+            patch.setattr(lake, "merge", merge)
+            assert self.merge(**options).tables[0].is_merged
+            return merge(*arguments)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(lake, "merge", overtaken)
+            return self.try_merge(through=through, **options)
+
     def create_empty(self) -> None:
         """Merge until it is killed in a catalog that creates a table without its rows."""
 
