@@ -194,13 +194,22 @@ class RangeOperator(StagesTables, RendersObjects, BaseOperator):
 
 
 def report_staged(
-    logger: Any, extracted: Extracted, checkpoint: Checkpoint, name: str, staging_path: str
+    logger: Any,
+    extracted: Extracted,
+    checkpoint: Checkpoint,
+    name: str,
+    staging_path: str,
+    *,
+    named: set[tuple[str, ...]] | None = None,
 ) -> dict[str, Any]:
-    """Return what is staged after a checkpoint, one manifest at least, and log its warnings."""
+    """Return what is staged after a checkpoint, one manifest at least, and log its warnings.
+
+    `named` is that of `describe_staged`.
+    """
     staged = count_staged(extracted, checkpoint, name, staging_path)
     logger.info("%s: staged up to %s: %s", name, extracted.stop, describe_counts(staged))
     send_counts(extracted, staged["rows"], quarantined=len(staged["quarantined"]), name=name)
-    for line in describe_staged(extracted.manifests):
+    for line in describe_staged(extracted.manifests, named):
         logger.warning("%s: %s", name, line)
     if prepared := extracted.manifests[-1].prepared:
         logger.warning(

@@ -33,6 +33,7 @@ from airflow_provider_binlog.operators.extract import (
     warn_of_foreign_keys,
     warn_of_quarantines,
 )
+from airflow_provider_binlog.operators.table_notes import describe_staged
 from airflow_provider_binlog.position import Position
 from airflow_provider_binlog.stored_json import utc_now
 
@@ -96,8 +97,11 @@ class BinlogFollowOperator(RangeOperator):
             self.log.info("%s: following from %s", source.name, request.start)
             first = stage(request, log, store)
             staged: dict[str, Any] | None = None
+            named: set[tuple[str, ...]] = set()
             if first.manifests:
-                staged = report_staged(self.log, first, checkpoint, source.name, self.staging_path)
+                staged = report_staged(
+                    self.log, first, checkpoint, source.name, self.staging_path, named=named
+                )
                 self.note_lineage(first.manifests)
                 warn_of_foreign_keys(self.log, log, request, first)
                 checkpoint = self._advance(source.name, checkpoint, first, run)
@@ -105,6 +109,8 @@ class BinlogFollowOperator(RangeOperator):
             progress = _Progress(source.name, self.log)
             for extracted in follow(request, log, store, schedule=schedule):
                 counts = count_staged(extracted, checkpoint, source.name, self.staging_path)
+                for line in describe_staged(extracted.manifests, named):
+                    self.log.warning("%s: %s", source.name, line)
                 known = {} if staged is None else staged["quarantined"]
                 warn_of_quarantines(
                     self.log,

@@ -47,8 +47,20 @@ def count_replaced(parts: Iterable[Part]) -> dict[str, int]:
     return dict(total)
 
 
-def describe_staged(manifests: Iterable[Manifest]) -> list[str]:
-    """Return lines about the tables of some manifests that differ from SELECT."""
+def describe_staged(
+    manifests: Iterable[Manifest], named: set[tuple[str, ...]] | None = None
+) -> list[str]:
+    """Return lines about the tables of some manifests that differ from SELECT.
+
+    What is in `named`, by lines of earlier manifests, is left out; what these lines name is added.
+    """
+    earlier = set() if named is None else named
+
+    def is_new(*what: str) -> bool:
+        new = what not in earlier
+        earlier.add(what)
+        return new
+
     keyless: set[TableName] = set()
     replaced: dict[TableName, Counter[str]] = {}
     columns: tuple[ColumnOptions, ...] = ()
@@ -64,9 +76,16 @@ def describe_staged(manifests: Iterable[Manifest]) -> list[str]:
             for counts in (table.unrepresentable, table.invalid_text):
                 replaced.setdefault(table.name, Counter()).update(counts)
     lines = (
-        describe_keyless(keyless),
-        describe_replaced(replaced),
-        describe_missing(columns, schemas),
+        describe_keyless([name for name in keyless if is_new("key", *name)]),
+        describe_replaced(
+            {
+                name: {column: count for column, count in counts.items() if is_new(*name, column)}
+                for name, counts in replaced.items()
+            }
+        ),
+        describe_missing(
+            columns, {name: of for name, of in schemas.items() if is_new("columns", *name)}
+        ),
     )
     return [line for line in lines if line]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import nullcontext
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -26,6 +27,9 @@ SHOP = BinlogSource("shop", start="now")
 def extracted(sequence: int) -> Extracted:
     """Return a range of one manifest."""
     made = manifest(sequence)
+    orders, *others = made.tables
+    replaced = {**orders.unrepresentable, f"c{sequence}": 1}
+    made = replace(made, tables=(replace(orders, unrepresentable=replaced), *others))
     return Extracted((made,), made.start, made.stop)
 
 
@@ -39,7 +43,9 @@ def an_operator() -> BinlogFollowOperator:
     )
 
 
-def test_every_range_that_is_staged_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_range_is_counted_and_each_column_named_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     sent: Counter[str] = Counter()
     monkeypatch.setattr(stats, "incr", lambda name, count, tags: sent.update({name: count}))
     monkeypatch.setattr(stats, "gauge", lambda name, value, tags: None)
@@ -66,6 +72,10 @@ def test_every_range_that_is_staged_is_counted(monkeypatch: pytest.MonkeyPatch) 
     assert staged is not None
     assert staged["rows"] == sent["binlog.rows"] == 9
     assert sent["binlog.bytes"] == 3 * 1234
+    # Each range has two values that were replaced, of a column of its own and of a common one.
+    log = capsys.readouterr().out
+    assert log.count("shop.orders.state 1") == 1
+    assert [log.count(f"shop.orders.c{number} 1") for number in (1, 2, 3)] == [1, 1, 1]
 
 
 def a_lag() -> Lag:

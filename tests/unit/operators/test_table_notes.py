@@ -27,6 +27,17 @@ def test_values_are_counted_over_all_manifests() -> None:
     assert replaced.endswith("by column: shop.customers.born 2,000, shop.customers.note 4")
 
 
+def test_tables_and_columns_that_earlier_lines_named_are_left_out() -> None:
+    named: set[tuple[str, ...]] = set()
+    options = (ColumnOptions("shop.customers", ("mail",)),)
+    first = replace(manifest(1, KEYLESS, KEYED), columns=options)
+    other = replace(KEYED, unrepresentable={"born": 1, "died": 1})
+
+    assert len(describe_staged([first], named)) == 3
+    (line,) = describe_staged([replace(first, tables=(KEYLESS, other))], named)
+    assert line.endswith("by column: shop.customers.died 1")
+
+
 def test_a_keyless_table_is_named_when_it_is_first_seen_or_altered() -> None:
     first, later = manifest(1, KEYLESS), manifest(2, replace(KEYLESS, changed=False))
 
