@@ -6,7 +6,7 @@ Each has the tag `source`. Where metrics are off, these calls do nothing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.observability import stats
@@ -46,12 +46,20 @@ def send_staged(source: str, *, rows: int, size: int, quarantined: int) -> None:
     stats.gauge("binlog.quarantined_tables", quarantined, tags=tags)
 
 
-def send_states(
-    source: str, format_: str, lake: str, held: Iterable[Mapping[str, str]], *, live: int
-) -> None:
-    """Send how many tables of a lake wait for a reload, by state, and how many are live."""
-    counts = Counter(table["status"] for table in held)
-    counts["live"] = live
-    for state in ("loading", "stale", "live"):
-        tags = {"source": source, "format": format_, "lake": lake, "state": state}
-        stats.gauge("binlog.tables", counts[state], tags=tags)
+def send_snapshot(source: str, *, rows: int, size: int) -> None:
+    """Send what a complete snapshot has staged."""
+    stats.incr("binlog.snapshot_rows", rows, tags={"source": source})
+    stats.incr("binlog.snapshot_bytes", size, tags={"source": source})
+
+
+def send_merged(report: Mapping[str, Any], format_: str, lake: str) -> None:
+    """Send how many rows of a lake a merge changed, and how many tables are in each state."""
+    tags = {"source": report["source"], "format": format_, "lake": lake}
+    tables = report["tables"]
+    rows = sum(count or 0 for table in tables for count in table["rows"].values())
+    stats.incr("binlog.merged_rows", rows, tags=tags)
+    counts = Counter(table["status"] for table in tables)
+    counts["suspect"] = sum(bool(table.get("suspect")) for table in tables)
+    counts["live"] = len(report.get("versions", ()))
+    for state in ("loading", "stale", "suspect", "live"):
+        stats.gauge("binlog.tables", counts[state], tags=tags | {"state": state})

@@ -16,7 +16,7 @@ from airflow.sdk.definitions.xcom_arg import XComArg
 
 from airflow_provider_binlog.hooks import lineage
 from airflow_provider_binlog.hooks.binlog import read_postgres_settings
-from airflow_provider_binlog.hooks.metrics import send_states
+from airflow_provider_binlog.hooks.metrics import send_merged
 from airflow_provider_binlog.hooks.object_storage import lake_location, open_store, spark_location
 from airflow_provider_binlog.hooks.spark_submit import need_client
 from airflow_provider_binlog.hooks.tasks import (
@@ -31,7 +31,6 @@ from airflow_provider_binlog.operators.merge_report import (
     describe_for_aliases,
     describe_for_asset,
     describe_merge,
-    find_held,
     list_held,
     list_merged,
     list_warnings,
@@ -223,8 +222,7 @@ class BinlogMergeOperator(SparkJobOperator):
             self.log.info("%s", line)
         for line in (*list_warnings(result), *list_held(result)):
             self.log.warning("%s", line)
-        held, live = find_held(result).values(), len(result.get("versions", ()))
-        send_states(result["source"], self.format, self.lake, held, live=live)
+        send_merged(result, self.format, self.lake)
         pass_to_outlets(self, context, describe_for_asset(result))
         add_to_aliases(self, context, describe_for_aliases(result))
         self._report = result

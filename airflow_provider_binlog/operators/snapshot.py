@@ -18,6 +18,7 @@ from airflow_provider_binlog.errors import (
 from airflow_provider_binlog.executors.job import ChunkWork
 from airflow_provider_binlog.hooks.binlog import BinlogHook
 from airflow_provider_binlog.hooks.lineage import StagedLineage, StagesTables
+from airflow_provider_binlog.hooks.metrics import send_snapshot
 from airflow_provider_binlog.hooks.object_storage import open_store
 from airflow_provider_binlog.hooks.tasks import (
     RendersObjects,
@@ -210,6 +211,7 @@ class BinlogSnapshotOperator(StagesTables, SnapshotArguments, EngineOperator):
     def _describe(self, manifest: SnapshotManifest, source: str) -> dict[str, Any]:
         folder = f"{self.staging_path.rstrip('/')}/{source_folder(source)}"
         self.log.info("%s: %s: %d rows are staged", source, self.table, manifest.rows)
+        send_snapshot(source, rows=manifest.rows, size=sum(part.bytes for part in manifest.parts))
         if replaced := describe_replaced({manifest.name: count_replaced(manifest.parts)}):
             self.log.warning("%s: %s", source, replaced)
         return {

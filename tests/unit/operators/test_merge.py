@@ -155,7 +155,8 @@ REPORT_OF_TWO: dict[str, Any] = {
     "unmatched": ["shop.C"],
     "versions": {"shop.c": 7, "shop.d": 9},
     "tables": [
-        {"table": "shop.a", "target": "l.a", "status": "merged", "rows": {}, "reason": ""}
+        {"table": "shop.a", "target": "l.a", "status": "merged", "reason": ""}
+        | {"rows": {"inserted": 4, "updated": None, "deleted": 1}}
         | {"missing_rows": 3, "suspect": "version 7 is no merge's"},
         {"table": "shop.b", "target": "l.b", "status": "stale", "rows": {}, "reason": "why"},
     ],
@@ -197,17 +198,22 @@ def test_what_needs_a_person_is_warned_of_once(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(module, "find_idle_report", lambda *_: REPORT_OF_TWO)
-    tables = {}
-    monkeypatch.setattr(
-        stats, "gauge", lambda name, value, tags: tables.update({(name, *tags.values()): value})
-    )
+    tables: dict[tuple[str, ...], float] = {}
+
+    def send(name: str, value: float, tags: dict[str, str]) -> None:
+        tables[(name, *tags.values())] = value
+
+    monkeypatch.setattr(stats, "gauge", send)
+    monkeypatch.setattr(stats, "incr", send)
 
     merge().execute(a_context(Instance()))
 
     # What monitoring shows.
     assert tables == {
+        ("binlog.merged_rows", "shop", "delta", "/l"): 5,
         ("binlog.tables", "shop", "delta", "/l", "loading"): 0,
         ("binlog.tables", "shop", "delta", "/l", "stale"): 1,
+        ("binlog.tables", "shop", "delta", "/l", "suspect"): 1,
         ("binlog.tables", "shop", "delta", "/l", "live"): 2,
     }
 

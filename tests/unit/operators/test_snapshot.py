@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from airflow.sdk.observability import stats
 
 from airflow_provider_binlog import BinlogSnapshotOperator, BinlogSource
 from airflow_provider_binlog.errors import (
@@ -23,6 +24,9 @@ from airflow_provider_binlog.snapshot.plan import SnapshotFiles
 from airflow_provider_binlog.sources.settings import ConnectionSettings
 from tests.support.stores import open_store
 from tests.unit.snapshot.test_plan import REQUEST, plan
+from tests.unit.spark.history import Source
+from tests.unit.spark.made_snapshots import take_snapshot
+from tests.unit.spark.staged_changes import INT
 
 SHOP = BinlogSource("shop", start="now")
 
@@ -122,3 +126,26 @@ def test_a_stored_plan_chooses_no_table(monkeypatch: pytest.MonkeyPatch, tmp_pat
         work.run("shop", 0, store)
     # A task that begins a snapshot makes a plan of its own.
     assert SnapshotFiles(store, "shop").find_plan(REQUEST) is None
+
+
+def test_a_complete_snapshot_is_counted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    sent: dict[tuple[str, str], int] = {}
+    monkeypatch.setattr(
+        stats, "incr", lambda name, count, tags: sent.update({(name, tags["source"]): count})
+    )
+    table = Source(open_store(f"file://{tmp_path}"), "shop").create(
+        "shop", "orders", {"id": INT}, ("id",)
+    )
+    table.insert(id=1)
+    table.insert(id=2)
+    operator = BinlogSnapshotOperator(
+        task_id="read", source=SHOP, staging_path=f"file://{tmp_path}", table="shop.orders"
+    )
+
+    operator._describe(take_snapshot(table), "shop")
+
+    files = [*tmp_path.rglob("*.parquet")]
+    assert sent == {
+        ("binlog.snapshot_rows", "shop"): 2,
+        ("binlog.snapshot_bytes", "shop"): sum(file.stat().st_size for file in files),
+    }
