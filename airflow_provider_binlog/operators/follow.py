@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -33,6 +34,7 @@ from airflow_provider_binlog.operators.extract import (
     warn_of_foreign_keys,
     warn_of_quarantines,
 )
+from airflow_provider_binlog.operators.links import SOURCE_LINKS, BinlogManifestLink
 from airflow_provider_binlog.operators.table_notes import describe_staged
 from airflow_provider_binlog.position import Position
 from airflow_provider_binlog.stored_json import utc_now
@@ -61,7 +63,9 @@ class BinlogFollowOperator(RangeOperator):
     The other parameters are those of the extract operator, which has no ``stop`` here.
     """
 
+    operator_extra_links = (*SOURCE_LINKS, BinlogManifestLink())
     ui_color = "#bfe0ec"
+    staged: Mapping[str, Any] | None = None
 
     def __init__(
         self,
@@ -78,7 +82,7 @@ class BinlogFollowOperator(RangeOperator):
         """Follow the log; see the class."""
         with fail_unless_retryable():
             until = time.monotonic() + seconds_to_follow(context, self.follow)
-            staged = self._follow(name_run(context), until)
+            self.staged = staged = self._follow(name_run(context), until)
         if staged is None:
             raise AirflowSkipException("nothing was logged")
         pass_to_outlets(self, context, describe_for_asset(staged))

@@ -40,7 +40,8 @@ class BinlogSourceLink(BaseOperatorLink):
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
         """Return the address; empty where the task names no source."""
         source = find_source_name(operator)
-        return page_url("source", dag_id=ti_key.dag_id, name=source) if source else ""
+        dag_id = getattr(operator, "dag_of_source", "") or ti_key.dag_id
+        return page_url("source", dag_id=dag_id, name=source) if source else ""
 
 
 class BinlogErrorLink(BaseOperatorLink):
@@ -55,7 +56,10 @@ class BinlogErrorLink(BaseOperatorLink):
 
 
 SOURCE_LINKS = (BinlogSourceLink(), BinlogErrorLink())
-"""Of tasks in a DAG that captures, plans or merges: by those the page finds a source."""
+"""Of tasks in a DAG that captures, plans or merges: by those the page finds a source.
+
+A task in another DAG keeps the id of such a one as `dag_of_source`.
+"""
 
 
 class BinlogManifestLink(BaseOperatorLink):
@@ -77,10 +81,11 @@ class BinlogManifestLink(BaseOperatorLink):
 
 
 def find_source_name(operator: Any) -> str:
-    """Return the name of the source that a task has, or was given by the extract; or nothing."""
-    source, staged = (getattr(operator, name, None) for name in ("source", "staged"))
+    """Return the name of the source that a task has, or that an earlier one passed; or nothing."""
+    source = getattr(operator, "source", None)
     if isinstance(source, Mapping):
         return str(source.get("name", ""))
     if source is not None:
         return str(source.name)
-    return str(staged.get("source", "")) if isinstance(staged, Mapping) else ""
+    passed = getattr(operator, "staged", None) or getattr(operator, "merged", None)
+    return str(passed.get("source", "")) if isinstance(passed, Mapping) else ""

@@ -11,7 +11,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_provider_binlog.errors import ConfigurationError, MergeError
 from airflow_provider_binlog.hooks.tasks import fail_unless_retryable
-from airflow_provider_binlog.operators.links import BinlogErrorLink
+from airflow_provider_binlog.operators.links import SOURCE_LINKS
 from airflow_provider_binlog.operators.merge_report import find_held, list_held
 from airflow_provider_binlog.sources.binlog_source import OnStale, check_choice
 
@@ -31,7 +31,7 @@ class BinlogTablesLiveOperator(BaseOperator):
 
     template_fields: Sequence[str] = ("merged",)
     template_fields_renderers = {"merged": "json"}  # noqa: RUF012
-    operator_extra_links = (BinlogErrorLink(),)
+    operator_extra_links = SOURCE_LINKS
     ui_color = "#cfe8d5"
 
     def __init__(

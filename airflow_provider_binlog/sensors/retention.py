@@ -25,7 +25,7 @@ from airflow_provider_binlog.operators.arguments import (
     read_timedelta,
     server_settings,
 )
-from airflow_provider_binlog.operators.links import BinlogErrorLink
+from airflow_provider_binlog.operators.links import SOURCE_LINKS
 from airflow_provider_binlog.sources.binlog_source import BinlogSource, read_source
 from airflow_provider_binlog.sources.lag import Lag, read_lag
 from airflow_provider_binlog.sources.settings import Connections
@@ -56,8 +56,9 @@ class BinlogRetentionSensor(RendersObjects, BaseSensorOperator):
 
     template_fields: Sequence[str] = ("source", "staging_path")
     template_fields_renderers = {"source": "json"}  # noqa: RUF012
-    operator_extra_links = (BinlogErrorLink(),)
+    operator_extra_links = SOURCE_LINKS
     ui_color = "#d8ecf3"
+    dag_of_source = ""
 
     def __init__(
         self,
@@ -89,6 +90,8 @@ class BinlogRetentionSensor(RendersObjects, BaseSensorOperator):
                 if saved is None:
                     self.log.info("%s: there is no checkpoint yet", source.name)
                     return PokeReturnValue(is_done=True)
+                # This one may be a DAG of its own, by which the page finds no source.
+                self.dag_of_source = saved.saved_by.partition(" ")[0]
                 connect = Connections(server_settings(source)).open
                 lag = read_lag(connect, saved.position, saved.identity)
                 send_lag(source.name, lag)
