@@ -20,6 +20,7 @@ from airflow_provider_binlog.errors import (
 )
 from airflow_provider_binlog.executors.job import Outcome, SubRangeWork, stage_planned
 from airflow_provider_binlog.hooks.binlog import BinlogHook
+from airflow_provider_binlog.hooks.lineage import StagedLineage, StagesTables
 from airflow_provider_binlog.hooks.object_storage import locate, open_store, reach
 from airflow_provider_binlog.hooks.tasks import (
     AirflowVariableStore,
@@ -209,7 +210,7 @@ def _describe(plan_id: str, outcome: Outcome) -> dict[str, Any]:
     return {"plan": plan_id, "number": number, "rows": rows, "changes": changes}
 
 
-class BinlogCommitOperator(RendersObjects, BaseOperator):
+class BinlogCommitOperator(StagesTables, RendersObjects, BaseOperator):
     """Make one manifest of the sub-ranges of a backlog, and commit it.
 
     Returns what the :class:`~airflow_provider_binlog.BinlogExtractOperator` returns: a merge and a
@@ -278,6 +279,9 @@ class BinlogCommitOperator(RendersObjects, BaseOperator):
             )
         staged = report_staged(self.log, extracted, checkpoint, source.name, self.staging_path)
         with closing(open_log(source)) as log:
+            # Of all sub-ranges: Spark's tasks report to nobody else.
+            self.lineage = StagedLineage(source.name, self.staging_path, log.address)
+            self.lineage.add(extracted.manifests)
             warn_of_foreign_keys(self.log, log, request, extracted)
         return staged
 

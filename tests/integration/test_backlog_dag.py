@@ -8,6 +8,7 @@ import pytest
 
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
 from tests.fixtures.mysql import Database, flush_log
+from tests.support.lineage import file_transport, read_tasks
 from tests.support.staged import apply_all
 from tests.support.stores import open_store
 
@@ -58,6 +59,8 @@ def test_a_backlog_is_staged_by_mapped_tasks_and_then_there_is_none(
     )
     text = DAG.format(start=f"{file}:4", folder=tmp_path, database=database.name)
     airflow = create_dag(text, mysql97)
+    lineage = airflow.home / "lineage.json"
+    airflow.variables["AIRFLOW__OPENLINEAGE__TRANSPORT"] = file_transport(lineage)
 
     states = airflow.run_dag("backlog")
 
@@ -71,4 +74,7 @@ def test_a_backlog_is_staged_by_mapped_tasks_and_then_there_is_none(
     (manifest,), tables = apply_all(store, "shop")
     assert manifest == ManifestLog(store, "shop").load(1)
     assert [row["a"] for row in tables["t"].values()] == [3]
+    server = f"mysql://{mysql97.host}:{mysql97.port}", f"{database.name}.t"
+    (origins,) = (written.values() for task, _, written in read_tasks(lineage) if task == "commit")
+    assert [*origins] == [{"id": (*server, "id"), "a": (*server, "a")}]
     assert airflow.run_dag("backlog")["plan"] == "skipped"

@@ -26,7 +26,7 @@ def read_ends(path: Path) -> dict[str, set[str]]:
     """
     leads: dict[Dataset, set[Dataset]] = {}
     columns: dict[Dataset, set[str]] = {}
-    for task, inputs, outputs in _read(path):
+    for task, inputs, outputs in read_tasks(path):
         for source in inputs:
             if source[0].startswith("mysql://"):
                 columns.setdefault(source, set()).update(inputs[source])
@@ -50,9 +50,10 @@ def read_ends(path: Path) -> dict[str, set[str]]:
     return ends
 
 
-def _read(
+def read_tasks(
     path: Path,
 ) -> Iterator[tuple[str, dict[Dataset, list[str]], dict[Dataset, dict[str, tuple[str, ...]]]]]:
+    """Yield each task, columns of what it read, and origins of the columns that it wrote."""
     for line in path.read_text().splitlines():
         event = json.loads(line)
         if event["eventType"] != "COMPLETE":
