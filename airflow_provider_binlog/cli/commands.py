@@ -145,7 +145,6 @@ def _tables(*, required: bool) -> Argument:
 def _stream(default: str) -> Argument:
     return _argument(
         *("-o", "--output"),
-        default=default,
         choices=["table", "json", "yaml", "plain"],
         help=f"how they are printed; default: {default}, a line each, as they are read",
     )

@@ -69,7 +69,7 @@ def run(arguments: argparse.Namespace) -> None:
     chosen = find_range(arguments.source, start=arguments.start, stop=arguments.stop)
     expander = Expander()
     events = (event for block in chosen.blocks() for event in list_events(block, expander))
-    if arguments.output == "plain":
+    if arguments.output in (None, "plain"):
         sys.stdout.writelines("\t".join(event.texts()) + "\n" for event in events)
     else:
         names = ListedEvent._fields

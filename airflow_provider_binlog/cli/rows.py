@@ -45,8 +45,8 @@ def run(arguments: argparse.Namespace) -> None:
     """Print the changes of the range; see the module."""
     chosen = find_range(arguments.source, start=arguments.start, stop=arguments.stop)
     if arguments.verify:
-        verify(chosen, arguments.table)
-    elif arguments.output == "json":
+        verify(chosen, arguments.table, arguments.output)
+    elif arguments.output in (None, "json"):
         print_rows(chosen, arguments.table, sys.stdout.write)
     else:
         print_stream(read_rows(chosen, arguments.table), arguments.output)

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +27,7 @@ from airflow_provider_binlog.capture.log_range import TableFilter
 from airflow_provider_binlog.capture.range_reader import RangeReader
 from airflow_provider_binlog.capture.segments import captured_statements, check_names
 from airflow_provider_binlog.changes import ChangeType
+from airflow_provider_binlog.cli.output import print_record
 from airflow_provider_binlog.cli.source import Range
 from airflow_provider_binlog.errors import BinlogError, UnsupportedError
 from airflow_provider_binlog.limits import Limits
@@ -43,8 +45,8 @@ _WORDS = {
 }
 
 
-def verify(chosen: Range, tables: Sequence[str] | None) -> None:
-    """Read a range, and print its counts and refusals.
+def verify(chosen: Range, tables: Sequence[str] | None, form: str | None = None) -> None:
+    """Read a range, and print its counts and refusals: as JSON, as YAML, or for people.
 
     Raises:
         UnsupportedError: Something in it would be refused.
@@ -62,7 +64,11 @@ def verify(chosen: Range, tables: Sequence[str] | None) -> None:
             verifier.refusals.add(error)
             verifier.reader.resume()
             start = chosen.log.after(str(error.context.get("file", file)))
-    sys.stdout.writelines(f"{line}\n" for line in verifier.report())
+    report = verifier.describe()
+    if form in ("json", "yaml"):
+        print_record(report, form)
+    else:
+        sys.stdout.writelines(f"{line}\n" for line in _list_lines(report))
     sys.stdout.flush()
     if refused := verifier.refusals.counts.total():
         raise UnsupportedError(
@@ -83,7 +89,7 @@ class Refusals:
     def __init__(self) -> None:
         self.counts: Counter[tuple[object, ...]] = Counter()
         self.file = ""
-        self._texts: dict[tuple[object, ...], str] = {}
+        self._texts: dict[tuple[object, ...], tuple[str, str]] = {}
 
     def add(self, error: BinlogError, *, times: int = 1) -> None:
         """Count an error; a `Refuse`."""
@@ -93,13 +99,15 @@ class Refusals:
         reason = (error.args[0], context.get("table"), context.get("column"))
         if reason not in self.counts:
             location = file if offset is None else f"{file}:{offset}"
-            self._texts[reason] = f"{location}  {type(error)(error.args[0], **context)}"
+            self._texts[reason] = str(location), str(type(error)(error.args[0], **context))
         self.counts[reason] += times
 
-    def lines(self) -> Iterator[str]:
-        """Yield a line for each reason."""
-        for reason, count in self.counts.items():
-            yield f"  {self._texts[reason]}{f'  ({count} times)' if count > 1 else ''}"
+    def describe(self) -> list[dict[str, Any]]:
+        """Return position, text and count of each reason."""
+        return [
+            {"position": position, "reason": text, "count": self.counts[reason]}
+            for reason, (position, text) in self._texts.items()
+        ]
 
 
 class Verifier:
@@ -214,35 +222,61 @@ class Verifier:
         context = {**error.context, "table": name, **captured.block.where(int(events[0]))}
         self.refusals.add(type(error)(error.args[0], **context), times=len(events))
 
-    def report(self) -> Iterator[str]:
-        """Yield counts and refusals, line by line."""
+    def describe(self) -> dict[str, Any]:
+        """Return counts and refusals."""
         reader = self.reader
-        files = f"{len(self._files)} files, {self._bytes} bytes"
-        yield f"read      {files}: {self._first} to {self._last}"
-        span = " to ".join(f"{datetime.fromtimestamp(time, UTC):%F %T}" for time in self._times)
-        yield f"time      {span or '-'} UTC"
-        yield f"executed  {reader.executed or '-'}"
-        yield f"events    {reader.events.total()}"
-        for code, count in sorted(reader.events.items(), key=lambda item: (-item[1], item[0])):
-            yield f"  {event_name(code):<30}{count:>12}"
-        changes = sum(map(_count_changes, self._rows.values()))
-        yield f"rows      {changes} in {len(self._rows)} tables"
-        for name, counts in sorted(self._rows.items()):
-            words = ", ".join(f"{counts[kind]} {_WORDS[kind]}" for kind in _WORDS if counts[kind])
-            yield f"  {name:<30}{_count_changes(counts):>12}  {words}"
-        for xa in reader.in_doubt:
-            names = ", ".join(".".join(name) for name in xa.tables)
-            yield f"prepared  {xa.xid} at {xa.file}:{xa.offset}, in doubt: {names or '-'}"
-        yield f"refused   {self.refusals.counts.total()}"
-        yield from self.refusals.lines()
         for code, count in reader.undecoded.items():
             self._not_decoded[event_name(code)] += count
-        for kind, count in sorted(self._not_decoded.items()):
-            yield f"  not decoded: {kind}, {count} events"
-        for kind, count in sorted(reader.transactions.skipped.items()):
-            yield f"  skipped, as its flag allows: {kind}, {count} events"
+        events = sorted(reader.events.items(), key=lambda item: (-item[1], item[0]))
+        return {
+            "files": len(self._files),
+            "bytes": self._bytes,
+            "start": self._first,
+            "stop": self._last,
+            "times": [f"{datetime.fromtimestamp(time, UTC):%F %T}" for time in self._times],
+            "executed": str(reader.executed or ""),
+            "events": {event_name(code): count for code, count in events},
+            "tables": {
+                name: {word: counts[kind] for kind, word in _WORDS.items() if counts[kind]}
+                for name, counts in sorted(self._rows.items())
+            },
+            "prepared": [
+                {
+                    "xid": str(xa.xid),
+                    "position": f"{xa.file}:{xa.offset}",
+                    "tables": [".".join(name) for name in xa.tables],
+                }
+                for xa in reader.in_doubt
+            ],
+            "refused": self.refusals.describe(),
+            "not_decoded": dict(sorted(self._not_decoded.items())),
+            "skipped": dict(sorted(reader.transactions.skipped.items())),
+        }
 
 
-def _count_changes(counts: Counter[ChangeType]) -> int:
-    """Return how many rows were changed: an update's two images are of one change."""
-    return counts.total() - counts[ChangeType.UPDATE_PREIMAGE]
+def _list_lines(report: Mapping[str, Any]) -> Iterator[str]:
+    """Yield counts and refusals, line by line."""
+    files = f"{report['files']} files, {report['bytes']} bytes"
+    yield f"read      {files}: {report['start']} to {report['stop']}"
+    yield f"time      {' to '.join(report['times']) or '-'} UTC"
+    yield f"executed  {report['executed'] or '-'}"
+    yield f"events    {sum(report['events'].values())}"
+    for name, count in report["events"].items():
+        yield f"  {name:<30}{count:>12}"
+    # An update's two images are of one change.
+    changes = {name: sum(counts.values()) for name, counts in report["tables"].items()}
+    yield f"rows      {sum(changes.values())} in {len(changes)} tables"
+    for name, counts in report["tables"].items():
+        words = ", ".join(f"{count} {word}" for word, count in counts.items())
+        yield f"  {name:<30}{changes[name]:>12}  {words}"
+    for xa in report["prepared"]:
+        names = ", ".join(xa["tables"]) or "-"
+        yield f"prepared  {xa['xid']} at {xa['position']}, in doubt: {names}"
+    yield f"refused   {sum(refusal['count'] for refusal in report['refused'])}"
+    for refusal in report["refused"]:
+        times = f"  ({refusal['count']} times)" if refusal["count"] > 1 else ""
+        yield f"  {refusal['position']}  {refusal['reason']}{times}"
+    for kind, count in report["not_decoded"].items():
+        yield f"  not decoded: {kind}, {count} events"
+    for kind, count in report["skipped"].items():
+        yield f"  skipped, as its flag allows: {kind}, {count} events"

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gzip
+import json
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 
 from airflow_provider_binlog.binlog.header import EventType
 from airflow_provider_binlog.cli.commands import main
@@ -80,6 +82,27 @@ def test_a_log_that_capture_takes(tmp_path: Path, capsys: pytest.CaptureFixture[
         "  shop.b                                   1  1 inserts",
         "refused   0",
     ]
+
+
+@pytest.mark.parametrize(("form", "read"), [("json", json.loads), ("yaml", yaml.safe_load)])
+def test_a_program_reads_counts_and_refusals(
+    form: str, read: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = BinlogFile(timestamp=1_700_000_000)
+    file.add_transaction(1, changes(A, 1, 2))
+    incident = file.add(EventType.INCIDENT, builder.incident("lost"))
+
+    code, out, err = verify(capsys, write(tmp_path, file), "-o", form)
+
+    report = read(out)
+    assert (code, report["bytes"]) == (1, len(file.data) - 4)
+    assert "refused=1)" in err
+    assert report["times"] == ["2023-11-14 22:13:20"] * 2
+    assert report["tables"] == {"shop.a": {"inserts": 2}}
+    assert report["events"]["WRITE_ROWS"] == 1
+    (refused,) = report["refused"]
+    assert (refused["position"], refused["count"]) == (f"binlog.000001:{incident}", 1)
+    assert "the server lost events" in refused["reason"]
 
 
 def test_executed_gtids_are_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -319,9 +342,9 @@ def test_one_reason_of_one_table_is_one_line() -> None:
     refusals.file = "f.3"
     refusals.add(FormatError("damaged", log_pos=7, wanted=2))
 
-    assert list(refusals.lines()) == [
-        "  f.1:4  no (table=a.b)  (2 times)",
-        "  f.2  no (table=a.c)  (3 times)",
-        "  f.3  damaged (wanted=2)",
+    assert refusals.describe() == [
+        {"position": "f.1:4", "reason": "no (table=a.b)", "count": 2},
+        {"position": "f.2", "reason": "no (table=a.c)", "count": 3},
+        {"position": "f.3", "reason": "damaged (wanted=2)", "count": 1},
     ]
     assert refusals.counts.total() == 6
