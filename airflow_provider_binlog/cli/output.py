@@ -84,11 +84,18 @@ def show_progress(title: str) -> Iterator[OnProgress]:
 
 
 def _bars() -> Any:
+    from rich import progress
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    return Progress(*columns, console=Console(stderr=True), transient=True)
+    return progress.Progress(
+        progress.TextColumn("{task.description}"),
+        progress.BarColumn(),
+        progress.TimeElapsedColumn(),
+        progress.TimeRemainingColumn(),
+        progress.TextColumn("left"),
+        console=Console(stderr=True),
+        transient=True,
+    )
 
 
 def _to_yaml(value: Any) -> str:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import sys
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -14,6 +17,7 @@ from airflow_provider_binlog.cli.output import (
     print_records,
     print_stream,
     show_progress,
+    track,
 )
 from airflow_provider_binlog.read_progress import ReadProgress
 
@@ -83,3 +87,28 @@ def test_progress_is_a_line_where_there_is_no_terminal(
         "shop.orders: 5",
         "shop.orders: 10",
     ]
+
+
+def test_progress_is_a_bar_with_the_time_left_on_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    terminal, stderr = os.openpty()
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
+
+    with os.fdopen(stderr, "w") as file, monkeypatch.context() as patch:
+        patch.setattr(sys, "stderr", file)
+        with show_progress("shop.orders") as show:
+            show(ReadProgress(5, 20, "chunks", rows=1_200, seconds=1.0))
+        assert list(track([1, 2], "parts")) == [1, 2]
+    shown = b""
+    # Linux ends a terminal that nobody writes to with an error.
+    with suppress(OSError):
+        while piece := os.read(terminal, 65_536):
+            shown += piece
+    os.close(terminal)
+
+    plain = re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", shown.decode())
+    assert re.search(r"shop\.orders: 1,200 rows .*(\d|-):..:.. left", plain)
+    assert re.search(r"parts .* left", plain)
+    assert capsys.readouterr().out == ""
