@@ -71,6 +71,7 @@ def status(arguments: argparse.Namespace) -> int:
             unreadable = setup.find_unreadable(connection)
             wrong = [] if unreadable is None else [str(unreadable)]
     record["capture"] = "ready" if not wrong else "not ready"
+    record["not checked"] = "the captured tables, and SELECT on them: `check --tables` does"
     record["problems"] = wrong
     record["warnings"] = [str(finding) for finding in findings if finding.level is Level.WARNING]
     if "end" in record and arguments.name is not None:

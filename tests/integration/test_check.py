@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
+import time
 from contextlib import closing, suppress
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pymysql
@@ -15,7 +18,7 @@ from airflow_provider_binlog import BinlogExtractOperator, BinlogHook, BinlogSou
 from airflow_provider_binlog.cli.commands import main
 from airflow_provider_binlog.operators import extract
 from airflow_provider_binlog.sources.lag import read_lag
-from airflow_provider_binlog.transport.server import queries
+from airflow_provider_binlog.transport.server import queries, setup
 from tests.fixtures.mysql import connect, execute
 from tests.services.servers import Server
 from tests.support.extract_worker import context
@@ -72,7 +75,7 @@ def check(
 ) -> tuple[int, list[dict[str, Any]]]:
     capsys.readouterr()
     address = f"mysql://{USER}:p@{server.host}:{server.port}"
-    code = main(["check", address, "-o", "json", "--tables", *tables])
+    code = main(["check", address, "-o", "json", *(["--tables", *tables] if tables else ())])
     return code, json.loads(capsys.readouterr().out)
 
 
@@ -179,7 +182,8 @@ def test_missing_metadata_without_a_select_is_not_ready(
         grant = finding["repair"].partition("or ")[2]
         execute(server, grant)
         assert check(server, capsys, "shop.plain")[0] == 0
-        assert show_status(server, capsys)[1]["capture"] == "ready"
+        status = show_status(server, capsys)[1]
+        assert (status["capture"], "`check --tables`" in status["not checked"]) == ("ready", True)
         rows = {"plain": "VALUES (2, 'b')"}
         assert quarantined(server, monkeypatch, tmp_path / "again", rows) == set()
     finally:
@@ -265,6 +269,43 @@ def test_the_connection_test_says_the_same_of_the_server(
     is_ready, text = BinlogHook().test_connection()
     assert not is_ready
     assert "lacks REPLICATION SLAVE" in text
+
+
+@pytest.mark.usefixtures("shop")
+def test_statements_that_turn_gtids_on_are_executed_as_printed(
+    server: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    is_mariadb = server.name.startswith("mariadb")
+    if not is_mariadb:
+        modes = ("ON_PERMISSIVE", "OFF_PERMISSIVE", "OFF")
+        execute(server, *(f"SET GLOBAL gtid_mode = {mode}" for mode in modes))
+        execute(server, "SET GLOBAL enforce_gtid_consistency = OFF")
+
+    found = [each for each in check(server, capsys)[1] if each["check"] == "gtid_mode"]
+
+    # MariaDB has GTIDs always.
+    assert [each["found"] for each in found] == ([] if is_mariadb else ["OFF"])
+    for finding in found:
+        execute(server, *re.findall(r"SET PERSIST [^;]*;", finding["repair"]))
+        (mended,) = [each for each in check(server, capsys)[1] if each["check"] == "gtid_mode"]
+        assert (mended["found"], mended["level"]) == ("ON", "ok")
+
+
+@pytest.mark.usefixtures("shop")
+def test_a_clock_that_differs_is_a_warning(
+    server: Server, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def find() -> dict[str, Any]:
+        (clock,) = [each for each in check(server, capsys)[1] if each["check"] == "clock"]
+        return clock
+
+    same = find()
+    monkeypatch.setattr(setup, "time", SimpleNamespace(time=lambda: time.time() - 60))
+    ahead = find()
+
+    assert same["level"] == "ok"
+    assert ahead["level"] == "warning"
+    assert float(ahead["found"].removesuffix(" s")) == pytest.approx(60, abs=5)
 
 
 @pytest.fixture

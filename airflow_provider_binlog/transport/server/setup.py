@@ -199,7 +199,7 @@ def list_settings(of: queries.ServerVersion, values: Mapping[str, str]) -> list[
                 "without GTIDs, capture cannot follow a failover, and each snapshot needs "
                 "LOCK TABLES"
             ),
-            repair="gtid_mode=ON, step by step",
+            repair=_enable_gtids(of, values),
         ),
         *_check_expiry(of, values),
     ]
@@ -467,6 +467,19 @@ def _set(of: queries.ServerVersion, values: Mapping[str, str], name: str, value:
     if of.flavor is Flavor.MYSQL and of.version >= (8,):
         return f"SET PERSIST {name} = {value};"
     return f"SET GLOBAL {name} = {value}; and {name}={value} under [mysqld] in the option file."
+
+
+def _enable_gtids(of: queries.ServerVersion, values: Mapping[str, str]) -> str:
+    """Return the statements that turn GTIDs on, in their order."""
+    consistency = _set(of, values, "enforce_gtid_consistency", "ON")
+    off, on, last = (
+        _set(of, values, "gtid_mode", mode) for mode in ("OFF_PERMISSIVE", "ON_PERMISSIVE", "ON")
+    )
+    # In the last mode the server does not send transactions without GTIDs.
+    return (
+        f"on the server and its replicas {consistency} {off} {on} Once capture and the replicas "
+        f"have read what was logged before: {last}"
+    )
 
 
 @driver_errors()
