@@ -6,7 +6,7 @@ Each has the tag `source`. Where metrics are off, these calls do nothing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.observability import stats
@@ -14,6 +14,7 @@ from airflow.sdk.observability import stats
 from airflow_provider_binlog.errors import BinlogError
 
 if TYPE_CHECKING:
+    from airflow_provider_binlog.manifest import Manifest
     from airflow_provider_binlog.sources.lag import Lag
 
 
@@ -38,10 +39,12 @@ def try_to_send_lag(source: str, read: Callable[[], Lag | None], logger: Any) ->
         send_lag(source, lag)
 
 
-def send_staged(source: str, *, rows: int, size: int, quarantined: int) -> None:
-    """Send what a task has staged."""
+def send_staged(source: str, manifests: Sequence[Manifest], *, quarantined: int) -> None:
+    """Send what is staged in manifests; `quarantined` is of all that the task staged."""
     tags = {"source": source}
-    stats.incr("binlog.rows", rows, tags=tags)
+    tables = [table for manifest in manifests for table in manifest.tables]
+    size = sum(part.bytes for table in tables for part in table.parts)
+    stats.incr("binlog.rows", sum(table.rows for table in tables), tags=tags)
     stats.incr("binlog.bytes", size, tags=tags)
     stats.gauge("binlog.quarantined_tables", quarantined, tags=tags)
 

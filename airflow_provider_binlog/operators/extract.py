@@ -208,7 +208,7 @@ def report_staged(
     """
     staged = count_staged(extracted, checkpoint, name, staging_path)
     logger.info("%s: staged up to %s: %s", name, extracted.stop, describe_counts(staged))
-    send_counts(extracted, staged["rows"], quarantined=len(staged["quarantined"]), name=name)
+    send_staged(name, extracted.manifests, quarantined=len(staged["quarantined"]))
     for line in describe_staged(extracted.manifests, named):
         logger.warning("%s: %s", name, line)
     if prepared := extracted.manifests[-1].prepared:
@@ -221,13 +221,6 @@ def report_staged(
         )
     warn_of_quarantines(logger, name, staged["quarantined"])
     return staged
-
-
-def send_counts(extracted: Extracted, rows: int, *, quarantined: int, name: str) -> None:
-    """Send the metrics of staged manifests; `quarantined` is of all that the task staged."""
-    tables = [table for manifest in extracted.manifests for table in manifest.tables]
-    size = sum(part.bytes for table in tables for part in table.parts)
-    send_staged(name, rows=rows, size=size, quarantined=quarantined)
 
 
 def count_staged(

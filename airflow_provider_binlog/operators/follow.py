@@ -12,7 +12,7 @@ from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_provider_binlog.checkpoint import Checkpoint, advance, checkpoint_key
-from airflow_provider_binlog.hooks.metrics import try_to_send_lag
+from airflow_provider_binlog.hooks.metrics import send_staged, try_to_send_lag
 from airflow_provider_binlog.hooks.object_storage import open_store
 from airflow_provider_binlog.hooks.tasks import (
     AirflowVariableStore,
@@ -30,7 +30,6 @@ from airflow_provider_binlog.operators.extract import (
     describe_for_asset,
     join_counts,
     report_staged,
-    send_counts,
     warn_of_foreign_keys,
     warn_of_quarantines,
 )
@@ -132,7 +131,7 @@ class BinlogFollowOperator(RangeOperator):
                 self.note_lineage(extracted.manifests)
                 staged = counts if staged is None else join_counts(staged, counts)
                 quarantined = len(staged["quarantined"])
-                send_counts(extracted, counts["rows"], quarantined=quarantined, name=source.name)
+                send_staged(source.name, extracted.manifests, quarantined=quarantined)
         return staged
 
     def _advance(
