@@ -121,6 +121,7 @@ def _print_plain(records: Sequence[Record]) -> None:
 def _print_table(records: Sequence[Record]) -> None:
     try:
         from rich.console import Console
+        from rich.markup import escape
         from rich.table import Table
     except ImportError:
         # Without Airflow, which brings it.
@@ -132,15 +133,9 @@ def _print_table(records: Sequence[Record]) -> None:
     for name in records[0]:
         table.add_column(name, overflow="fold")
     for record in records:
-        table.add_row(*(_escape(_show(value)) for value in record.values()))
+        table.add_row(*(escape(_show(value)) for value in record.values()))
     # Where there is no terminal, no line is broken.
     Console(width=None if sys.stdout.isatty() else _WIDTH_MAX).print(table)
-
-
-def _escape(text: str) -> str:
-    from rich.markup import escape
-
-    return escape(text)
 
 
 def _show(value: Any) -> str:

@@ -211,14 +211,11 @@ def _split_location(location: str) -> Dataset:
     return f"{parts.scheme}://{parts.netloc}", parts.path.strip("/")
 
 
-def _describe_output(
-    dataset: Dataset, rows: int, facets: Mapping[str, Any] | None = None
-) -> OutputDataset:
+def _describe_output(dataset: Dataset, rows: int, facets: dict[str, Any]) -> OutputDataset:
     from openlineage.client.event_v2 import OutputDataset
     from openlineage.client.facet_v2 import output_statistics_output_dataset as statistics
 
     counts = statistics.OutputStatisticsOutputDatasetFacet(rowCount=rows)
-    facets = dict(facets or {})
     return OutputDataset(*dataset, facets=facets, outputFacets={"outputStatistics": counts})
 
 

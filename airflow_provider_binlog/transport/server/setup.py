@@ -343,7 +343,9 @@ _PRIVILEGE = "privilege "
 
 def _list_privileges(connection: Connection, of: queries.ServerVersion) -> list[Finding]:
     if of.flavor is Flavor.MARIADB:
-        may_dump = _may_dump_by_grants(connection)
+        # It has no harmless statement that takes REPLICATION SLAVE alone.
+        grants = _list_grants(connection)
+        may_dump = any(grant.on == "*.*" and grant.has("REPLICATION SLAVE") for grant in grants)
     else:
         # Takes the same privilege; SHOW GRANTS would leave out what a role brings.
         may_dump = _may(connection, f"SHOW {'REPLICAS' if of.says_replica else 'SLAVE HOSTS'}")
@@ -441,13 +443,6 @@ def _translate(found: re.Match[str]) -> str:
     """Return a character of a pattern of LIKE as a regular expression."""
     escaped, plain = found.groups()
     return re.escape(escaped) if escaped else {"%": ".*", "_": "."}.get(plain, re.escape(plain))
-
-
-def _may_dump_by_grants(connection: Connection) -> bool:
-    """Read the grants: MariaDB has no harmless statement that takes REPLICATION SLAVE alone."""
-    return any(
-        grant.on == "*.*" and grant.has("REPLICATION SLAVE") for grant in _list_grants(connection)
-    )
 
 
 def _may(connection: Connection, statement: str) -> bool:
