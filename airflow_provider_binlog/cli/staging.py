@@ -99,16 +99,16 @@ def extract(arguments: argparse.Namespace) -> None:
     from airflow_provider_binlog.sources.server_log import ServerLog
 
     store, settings = open_staging(arguments.staging_path), read_settings(arguments.conn)
-    _, columns = read_staged(store, arguments.name, settings)
+    policies, columns = read_staged(store, arguments.name, settings)
+    exclude = arguments.exclude or ()
     with closing(ServerLog(settings)) as log, show_progress("log") as show:
         log.check()
         checkpoint, request = find_next_range(
             log,
             store,
             MetastoreVariableStore(),
-            range_settings(
-                arguments.name, arguments.tables, arguments.exclude or (), columns=columns
-            ),
+            range_settings(arguments.name, arguments.tables, exclude)
+            | {"policies": policies, "columns": columns},
             start=arguments.start,
             logger=Notes(),
             on_progress=show,
@@ -127,21 +127,13 @@ def extract(arguments: argparse.Namespace) -> None:
     )
 
 
-def range_settings(
-    name: str,
-    tables: Sequence[str],
-    exclude: Sequence[str],
-    policies: Policies = DEFAULT_POLICIES,
-    columns: ColumnRules = NO_RULES,
-) -> dict[str, Any]:
+def range_settings(name: str, tables: Sequence[str], exclude: Sequence[str]) -> dict[str, Any]:
     """Return the arguments of an `ExtractRequest` that a person stages by."""
     return {
         "source_name": name,
         "tables": TableFilter(tuple(tables), tuple(exclude)),
         "before_images": BeforeImages.KEY_CHANGES,
         "created_by": name_person(),
-        "policies": policies,
-        "columns": columns,
     }
 
 
@@ -213,7 +205,8 @@ def _read_reading(
     policies, columns = read_staged(store, arguments.name, settings)
     return {
         "source": arguments.name,
-        "run": _name_run(),
+        # The time makes another run of each call: one with a complete snapshot takes no other.
+        "run": f"{name_person()}, {datetime.now(UTC).isoformat()}",
         "policies": policies,
         "columns": columns,
         "lock": arguments.lock,
@@ -233,11 +226,6 @@ def read_staged(
         return DEFAULT_POLICIES, NO_RULES
     policies = Policies(latest.zero_dates, latest.invalid_text)
     return policies, ColumnRules(latest.columns, find_secret(settings.hash_secret))
-
-
-def _name_run() -> str:
-    # The time makes another run of each call: a run with a complete snapshot takes no other one.
-    return f"{name_person()}, {datetime.now(UTC).isoformat()}"
 
 
 def take(

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from airflow_provider_binlog.changes import ZeroDates
 from airflow_provider_binlog.checkpoint import Checkpoint, checkpoint_key
 from airflow_provider_binlog.cli import checkpoints, servers, staging
 from airflow_provider_binlog.cli.commands import main
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
+from airflow_provider_binlog.staging.paths import manifest_folder, manifest_name
 from tests.fixtures.mysql import Database, execute
 from tests.services.servers import Server
 from tests.support.stores import Checkpoints, open_store
@@ -104,5 +106,12 @@ def test_a_range_and_snapshots_are_staged_by_hand(
         assert [each["rows"] for each in run("snapshot", "shop", path, *globs)] == [2, 0]
         left = {each["table"] for each in run("plan", "shop", path, *globs)}
         assert left == {""}
+
+        # Values are staged as in the newest manifest.
+        file = tmp_path / manifest_folder("shop") / manifest_name(manifest.sequence)
+        file.write_bytes(replace(manifest, zero_dates=ZeroDates.TEXT).encode())
+        database.execute("INSERT INTO `a/b` VALUES (3, 'z')")
+        (*_, newest) = run("extract", "shop", path, *globs)["manifests"]
+        assert log.load(newest).zero_dates is ZeroDates.TEXT
     finally:
         execute(mysql97, f"DROP USER {user}")
