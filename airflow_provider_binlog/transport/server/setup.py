@@ -99,7 +99,7 @@ def list_findings(connection: Connection) -> list[Finding]:
     of, values = queries.server_version(connection), queries.global_variables(connection)
     return [
         *list_settings(of, values),
-        *_check_amazon(connection, values),
+        check_expiry(connection, of, values),
         _check_updates(connection, values),
         *_list_privileges(connection, of),
         _check_clock(connection),
@@ -201,7 +201,6 @@ def list_settings(of: queries.ServerVersion, values: Mapping[str, str]) -> list[
             ),
             repair=_enable_gtids(of, values),
         ),
-        *_check_expiry(of, values),
     ]
 
 
@@ -245,36 +244,28 @@ def _check_engine(values: Mapping[str, str]) -> list[Finding]:
     return [Finding(name, values[name], Level.ERROR, *_split(problem))] if problem else []
 
 
-def _check_expiry(of: queries.ServerVersion, values: Mapping[str, str]) -> list[Finding]:
+def check_expiry(
+    connection: Connection, of: queries.ServerVersion, values: Mapping[str, str]
+) -> Finding:
+    """Return whether a server with these settings keeps its log long enough."""
     if queries.is_managed_by_amazon(values):
-        return []
-    name = "binlog_expire_logs_seconds"
-    repair = _set(of, values, name, str(_WEEK_HOURS * 3_600))
-    return [_check_retention(name, queries.find_expiry(values), repair)]
-
-
-def _check_amazon(connection: Connection, values: Mapping[str, str]) -> list[Finding]:
-    if not queries.is_managed_by_amazon(values):
-        return []
-    name = "binlog retention hours"
-    try:
-        kept = queries.amazon_retention(connection)
-    except AccessDeniedError:
-        unknown = Finding(
-            name,
-            "not known",
-            Level.WARNING,
-            "Amazon deletes the log by it, and the account may not read it: neither this check nor "
-            "the head-room say when",
-            "GRANT EXECUTE ON PROCEDURE mysql.rds_show_configuration TO "
-            f"{quoted_account(connection)};",
-        )
-        return [unknown]
-    repair = f"CALL mysql.rds_set_configuration('{name}', {_WEEK_HOURS});"
-    return [_check_retention(name, kept, repair)]
-
-
-def _check_retention(name: str, kept: timedelta | None, repair: str) -> Finding:
+        name = "binlog retention hours"
+        repair = f"CALL mysql.rds_set_configuration('{name}', {_WEEK_HOURS});"
+        try:
+            kept: timedelta | None = queries.amazon_retention(connection)
+        except AccessDeniedError:
+            return Finding(
+                name,
+                "not known",
+                Level.WARNING,
+                "Amazon deletes the log by it, and the account may not read it: neither this check "
+                "nor the head-room say when",
+                "GRANT EXECUTE ON PROCEDURE mysql.rds_show_configuration TO "
+                f"{quoted_account(connection)};",
+            )
+    else:
+        name, kept = "binlog_expire_logs_seconds", queries.find_expiry(values)
+        repair = _set(of, values, name, str(_WEEK_HOURS * 3_600))
     if kept is None or kept >= KEPT_MIN:
         return Finding(name, "for ever" if kept is None else str(kept))
     return Finding(

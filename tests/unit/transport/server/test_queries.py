@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from typing import Any
+from unittest.mock import Mock
 
 import pymysql
 import pytest
@@ -24,7 +25,7 @@ from airflow_provider_binlog.transport.server.queries import (
     binary_logs,
     parse_version,
 )
-from airflow_provider_binlog.transport.server.setup import Level, list_settings
+from airflow_provider_binlog.transport.server.setup import Level, check_expiry, list_settings
 
 MYSQL_97 = ServerVersion(Flavor.MYSQL, (9, 7, 4), "9.7.4")
 MYSQL_57 = ServerVersion(Flavor.MYSQL, (5, 7, 44), "5.7.44-log")
@@ -121,6 +122,7 @@ def test_good_settings_have_no_problems(server: ServerVersion) -> None:
     good = GOOD | {"binlog_row_metadata": "FULL", "gtid_mode": "ON", "server_id": "7"}
 
     assert settings_by_level(server, good) == {Level.ERROR: [], Level.WARNING: []}
+    assert list_settings(server, good)[0].found == f"{server.flavor.value} {server.text}"
     for change in ({"log_bin_compress": "ON"}, {"binlog_storage_engine": ""}):
         assert settings_by_level(server, good | change) == {Level.ERROR: [], Level.WARNING: []}
 
@@ -135,7 +137,6 @@ def test_good_settings_have_no_problems(server: ServerVersion) -> None:
             "partial updates change: their tables are quarantined: SET PERSIST",
         ),
         ({"gtid_mode": "OFF"}, "cannot follow a failover"),
-        ({"binlog_expire_logs_seconds": "3600"}, "binlog_expire_logs_seconds = 604800;"),
     ],
 )
 def test_what_works_less_well_is_a_warning(change: dict[str, str], says: str) -> None:
@@ -156,12 +157,21 @@ def test_a_variable_of_rds_is_set_in_its_parameter_group() -> None:
     assert repairs["binlog_row_metadata"] == group
 
 
-def test_another_retention_is_found_as_it_is() -> None:
-    kept = {"binlog_expire_logs_seconds": "0"}
-    found = {each.name: each.found for each in list_settings(MYSQL_97, GOOD | kept)}
+@pytest.mark.parametrize(
+    ("seconds", "found", "repair"),
+    [
+        ("0", "for ever", ""),
+        ("86400", "1 day, 0:00:00", ""),
+        ("3600", "1:00:00", "SET PERSIST binlog_expire_logs_seconds = 604800;"),
+    ],
+)
+def test_a_log_that_is_kept_for_less_than_a_day_is_a_warning(
+    seconds: str, found: str, repair: str
+) -> None:
+    kept = check_expiry(Mock(), MYSQL_97, GOOD | {"binlog_expire_logs_seconds": seconds})
 
-    assert found["binlog_expire_logs_seconds"] == "for ever"
-    assert found["version"] == f"mysql {MYSQL_97.text}"
+    level = Level.WARNING if repair else Level.OK
+    assert (kept.found, kept.level, kept.repair) == (found, level, repair)
 
 
 @pytest.mark.parametrize(
