@@ -1,10 +1,15 @@
-"""Every Python block of the pages runs, after the imports that its page takes for granted."""
+"""Every Python block of the pages runs, after the imports that its page takes for granted.
+
+Of what is for a shell, what needs no server is tried here, the rest in
+tests/integration/test_docs.py.
+"""
 
 from __future__ import annotations
 
 import hmac
 import itertools
 import re
+import subprocess
 import sys
 from contextlib import nullcontext
 from datetime import timedelta
@@ -14,11 +19,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from airflow import sdk
+from airflow.configuration import conf
 from airflow.sdk.exceptions import AirflowFailException
 
 import airflow_provider_binlog as package
 from airflow_provider_binlog import BinlogExtractOperator, BinlogSource
-from tests.unit.test_docs import PAGES_WITH_CODE, blocks
+from airflow_provider_binlog.hooks.binlog import BinlogHook
+from tests.unit.test_docs import PAGES_WITH_CODE, blocks, read
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -101,3 +108,38 @@ def test_blocks_run(
         if block not in of_sessions:
             with sdk.DAG("block", schedule=None) if page in IN_A_DAG else nullcontext():
                 exec(compile(block, page, "exec"), named)  # noqa: S102  It is ours.
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        value
+        for page in PAGES_WITH_CODE
+        for value in re.findall(
+            r"^AIRFLOW_CONN_BINLOG_DEFAULT='(.*?)'$", read(page), re.DOTALL | re.MULTILINE
+        )
+    ],
+)
+def test_a_connection_in_the_environment_is_understood(
+    value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_BINLOG_DEFAULT", value)
+
+    settings = BinlogHook().settings
+
+    assert (settings.user, settings.password, settings.port) == ("replica", "...", 3306)
+    assert settings.ssl_mode in ("required", "verify_ca", "verify_identity")
+
+
+@pytest.mark.parametrize("page", PAGES_WITH_CODE)
+def test_every_option_of_airflow_exists(page: str) -> None:
+    options = re.findall(r"\bAIRFLOW__([A-Z]+)__([A-Z_]+)", read(page))
+    options += re.findall(r"`\[([a-z]+)\] ([a-z_]+)`", read(page))
+
+    assert [each for each in options if not conf.has_option(each[0].lower(), each[1].lower())] == []
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES_WITH_CODE if blocks(page, "shell")])
+def test_blocks_for_a_shell_can_be_read_by_one(page: str) -> None:
+    for block in blocks(page, "shell"):
+        subprocess.run(["bash", "-n"], input=block, text=True, check=True)

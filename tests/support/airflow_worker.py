@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+from contextlib import redirect_stderr, redirect_stdout
 from datetime import UTC, datetime
+from io import StringIO
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -25,6 +27,24 @@ def run_dag(dag_id: str, year: int | None = None) -> str:
         raise ImportError(f"{file}: {error}")
     logical_date = None if year is None else datetime(year, 1, 1, tzinfo=UTC)
     return str(bag.dags[dag_id].test(logical_date=logical_date).state)
+
+
+def run_command(words: list[str]) -> str:
+    """Run a command of Airflow's command line; return what it prints.
+
+    Raises:
+        ValueError: It ends with another code than 0.
+    """
+    from airflow.cli.cli_parser import get_parser
+
+    with redirect_stdout(StringIO()) as printed, redirect_stderr(printed):
+        try:
+            arguments = get_parser().parse_args(words)
+            arguments.func(arguments)
+        except SystemExit as ended:
+            if ended.code:
+                raise ValueError(f"{words} ends with {ended.code}: {printed.getvalue()}") from ended
+    return printed.getvalue()
 
 
 def supervise_tasks() -> None:
@@ -74,5 +94,5 @@ def merge_by(application: str) -> None:
 
 
 if __name__ == "__main__":
-    served = run_dag, supervise_tasks, die_after_manifest, merge_by
+    served = run_dag, run_command, supervise_tasks, die_after_manifest, merge_by
     serve({each.__name__: each for each in served})
