@@ -20,7 +20,7 @@ STAMP = .venv/up-to-date
 
 export TARGET SERVER STORE SERVER_DSN
 
-.PHONY: help venv demo ui test test-unit test-slow system lint format docs bench soak faults fuzz clean distclean
+.PHONY: help venv demo ui test test-unit test-slow system lint format docs links bench soak faults fuzz clean distclean
 .DEFAULT_GOAL = help
 
 help: ## What can be made.
@@ -39,7 +39,7 @@ test: $(STAMP) ## Run the tests on real servers, a real S3 server and a real Spa
 	@$(BIN)/python -m tests.services build
 	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
-test-unit: $(STAMP) ## Run the tests that need no server, no S3 and no Spark, in about four minutes.
+test-unit: $(STAMP) ## Run the tests that need no server, no S3 and no Spark, in about two minutes.
 	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "$(UNIT)" tests/architecture tests/dags tests/unit
 
 test-slow: $(STAMP) ## Run the tests that test leaves out: more servers, formats and places to die.
@@ -64,6 +64,9 @@ format: $(STAMP) ## Lay the code out, and correct what can be corrected.
 docs: $(STAMP) ## Build the pages into docs/_build.
 	@$(BIN)/sphinx-build -q -W -b html docs docs/_build
 	@echo 'docs/_build/index.html'
+
+links: $(STAMP) ## Ask whether every link of the pages to another site has an answer.
+	@$(BIN)/sphinx-build -q -b linkcheck docs .run/links
 
 bench: $(STAMP) ## Measure reading beside other readers (COMPARE=results.json), snapshots, and merging beside bare MERGEs.
 	@$(BIN)/python -m tests.bench readers $(if $(COMPARE),--compare $(COMPARE))

@@ -96,11 +96,25 @@ def test_the_readme_of_the_package_has_no_link_into_the_checkout() -> None:
     assert re.findall(r"\]\((?!https:)", metadata["readme"]["text"]) == []
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_every_link_has_a_target(page: str) -> None:
-    targets = re.findall(r"\]\(([^)#:]+)\)", read(page))
+FRAGMENTS = [f"docs/changes/{path.name}" for path in sorted(DOCS.glob("changes/+*.md"))]
+"""They become parts of CHANGELOG.md."""
 
-    assert [each for each in targets if not (ROOT / page).parent.joinpath(each).exists()] == []
+
+def anchors(page: str) -> set[str]:
+    titles = re.findall(r"^#+ (.*)", read(page), re.MULTILINE)
+    slugs = {re.sub(r"[^\w\- ]", "", title).lower().replace(" ", "-") for title in titles}
+    return slugs | set(re.findall(r"^\((.*)\)=$", read(page), re.MULTILINE))
+
+
+@pytest.mark.parametrize("page", [*PAGES, *FRAGMENTS])
+def test_every_link_has_a_target(page: str) -> None:
+    """Of links between the pages of the docs, `make docs` refuses those that have none."""
+    folder = ROOT if page in FRAGMENTS else (ROOT / page).parent
+
+    for path, _, anchor in re.findall(r"\]\(([^)#:]*)(#([^)]*))?\)", read(page)):
+        target = (folder / path if path else ROOT / page).resolve()
+        assert target.exists(), path
+        assert not anchor or anchor in anchors(str(target.relative_to(ROOT))), anchor
 
 
 @pytest.mark.parametrize("page", PAGES)
