@@ -31,7 +31,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 OF_SESSIONS = {"docs/backlog.md": 1, "docs/consistent-reads.md": 2, "docs/tutorial.md": 1}
-"""How many blocks of a page read with a session of Spark: tests of the same names run those."""
+"""How many blocks of a page read with a session of Spark: tests with one run those.
+
+`tests/unit/spark/test_data_source.py`, and in `tests/integration` `test_published.py` and
+`test_tutorial.py`.
+"""
 
 IN_A_DAG = {"docs/snapshots.md"}
 """Their blocks are tasks of a DAG that the reader has."""

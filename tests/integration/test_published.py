@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,6 +12,7 @@ from airflow_provider_binlog.spark.published import Published, read_published
 from airflow_provider_binlog.table_options import TableOptions, TableRules
 from tests.unit.spark.staged_changes import BIGINT, INT, TEXT
 from tests.unit.spark.workplace import sorted_rows
+from tests.unit.test_docs import blocks
 
 if TYPE_CHECKING:
     from tests.unit.spark.history import Source, Table
@@ -82,6 +84,23 @@ class Shop:
         session = self.workplace.spark.newSession()
         return read_published(session, staging, self.source.name, tables, **more)
 
+    def read_as_the_page(self, published: str) -> list[Published]:
+        """Return what the page's blocks read: the newest cut, and that of a record."""
+        names: dict[str, Any] = {"spark": self.workplace.spark, "published": published}
+        here = {
+            "s3a://lake/staging": f"{self.workplace.root}/staging",
+            '"shop"': f'"{self.source.name}"',
+            "shop.orders": self.names[0],
+            "shop.items": self.names[1],
+            "order_id": "id",
+        }
+        cuts = []
+        for block in blocks("docs/consistent-reads.md", "python"):
+            code = re.sub("|".join(here), lambda of_page: here[of_page[0]], block)
+            exec(code, names)  # noqa: S102  It is ours.
+            cuts.append(names["cut"])
+        return cuts
+
 
 @pytest.mark.parametrize(
     ("workplace", "rules"),
@@ -115,6 +134,7 @@ def test_a_table_that_is_not_live_is_read_as_it_was_when_all_were(workplace: Wor
     shop = Shop(workplace, TableRules())
     shop.merge()
     whole = shop.check()
+    assert [cut.id for cut in shop.read_as_the_page(whole.id)] == [whole.id] * 2
     shop.move(1)
     shop.tables[1].rewrite("a partition was dropped")
     shop.source.commit()

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_binlog.binlog.header import EventType
-from airflow_provider_binlog.data_source import BinlogDataSource, BinlogFilesReader
+from airflow_provider_binlog.data_source import BinlogFilesReader
 from airflow_provider_binlog.errors import ConfigurationError
 from tests.support import builder
 from tests.unit.cli.test_commands import NUMBER, table_map
+from tests.unit.test_docs import blocks
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,10 +34,12 @@ def write_files(folder: Path) -> None:
 
 def test_each_file_is_a_partition_of_changes(spark: SparkSession, tmp_path: Path) -> None:
     write_files(tmp_path)
-    spark.dataSource.register(BinlogDataSource)
+    (block,) = (each for each in blocks("docs/backlog.md", "python") if "spark.read" in each)
+    names: dict[str, Any] = {"spark": spark}
 
-    found = spark.read.format("binlog").load(str(tmp_path))
+    exec(block.replace("/backup/binlogs/", str(tmp_path)), names)  # noqa: S102  It is ours.
 
+    found = names["changes"]
     rows: list[dict[str, Any]] = sorted(
         (row.asDict() for row in found.collect()), key=lambda row: str(row["file"])
     )
