@@ -295,6 +295,18 @@ def test_every_error_has_its_section() -> None:
         assert ("*retried*" in section) == kind.retryable
 
 
+def test_every_message_that_is_listed_occurs() -> None:
+    files = (ROOT / OURS).rglob("*.py")
+    nodes = [each for path in files for each in ast.walk(ast.parse(path.read_text()))]
+    texts = {each.value for each in nodes if isinstance(each, ast.Constant)}
+    messages = "\n".join(each for each in texts if isinstance(each, str))
+    lines = re.findall(r"^- (`.*?`): ", read("docs/troubleshooting.md"), re.MULTILINE | re.DOTALL)
+
+    listed = [" ".join(message.split()) for line in lines for message in quoted(line)]
+    assert len(listed) > 50
+    assert [each for each in listed if each not in messages] == []
+
+
 def test_an_error_names_its_section() -> None:
     error = errors.PositionPurgedError("the server purged the log", file="binlog.000004")
     error.name_section()
