@@ -20,5 +20,5 @@ class ReadmeHook(MetadataHookInterface):
             "pip download --no-deps --no-binary airflow-provider-binlog airflow-provider-binlog"
         )
         sources = f"Paths on this page are those of the source distribution (`{download}`)"
-        text = text.replace("The pages are in the folder `docs`:", f"{sources}:")
+        text = re.sub(r"The pages are in the folder `docs`.*:", f"{sources}:", text)
         metadata["readme"] = {"content-type": "text/markdown", "text": text}

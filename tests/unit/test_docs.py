@@ -94,6 +94,7 @@ def test_the_readme_of_the_package_has_no_link_into_the_checkout() -> None:
 
     assert "(docs/" in read("README.md")
     assert re.findall(r"\]\((?!https:)", metadata["readme"]["text"]) == []
+    assert "source distribution (`pip download" in metadata["readme"]["text"]
 
 
 FRAGMENTS = [f"docs/changes/{path.name}" for path in sorted(DOCS.glob("changes/+*.md"))]
@@ -115,6 +116,15 @@ def test_every_link_has_a_target(page: str) -> None:
         target = (folder / path if path else ROOT / page).resolve()
         assert target.exists(), path
         assert not anchor or anchor in anchors(str(target.relative_to(ROOT))), anchor
+
+
+def test_the_index_leads_to_every_page() -> None:
+    table, _, trees = read("docs/index.md").partition("```{toctree}")
+    listed = set(re.findall(r"\]\((.+?)\.md", table))
+    for_contributors = trees.partition(":caption: Contribute")[2].split()
+
+    pages = {path.stem for path in DOCS.glob("*.md")}
+    assert listed | set(for_contributors) - {"```"} | {"index"} == pages
 
 
 @pytest.mark.parametrize("page", PAGES)
