@@ -36,7 +36,7 @@ from airflow_provider_binlog.sources.state import SourceState, read_server_state
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
 from airflow_provider_binlog.transport.server import queries
 from airflow_provider_binlog.transport.server.driver import Connect
-from airflow_provider_binlog.triggers.binlog import BinlogPositionTrigger
+from airflow_provider_binlog.triggers.binlog import BinlogPositionTrigger, has_queued_run
 
 
 class BinlogPositionSensor(RendersObjects, BaseSensorOperator):
@@ -58,7 +58,8 @@ class BinlogPositionSensor(RendersObjects, BaseSensorOperator):
         the same if a lake table is ``loading`` or ``stale`` that can be reloaded now, or if a
         snapshot or a staged range is not merged yet. (templated)
     :param when_nothing_new: ``"wait"`` for changes, ``"skip"`` this task and, with it, the run, or
-        ``"proceed"``, for tasks that wait for changes themselves.
+        ``"proceed"``, for tasks that wait for changes themselves. Where a DAG has
+        ``max_active_runs=1``, a run that waits skips, too, once another one is queued.
     :param min_bytes: Fewer bytes of log count as nothing new: a number, or a text such as
         ``"64 MiB"``.
     :param min_transactions: So many transactions are enough, whatever their bytes are. They are
@@ -126,7 +127,8 @@ class BinlogPositionSensor(RendersObjects, BaseSensorOperator):
         """Query the server once.
 
         Raises:
-            AirflowSkipException: There is nothing new, and the author chose to skip.
+            AirflowSkipException: There is nothing new, and the author chose to skip, or another
+                run of the DAG can only start once this one has ended.
             AirflowFailException: The next try would fail for the same reason.
         """
         with tasks.fail_unless_retryable():
@@ -150,6 +152,8 @@ class BinlogPositionSensor(RendersObjects, BaseSensorOperator):
         self.log.info("%s: %s", source.name, nothing)
         if self.when_nothing_new == "skip":
             raise AirflowSkipException(nothing)
+        if has_queued_run(self._find_blocked_dag()):
+            raise AirflowSkipException(f"{nothing}; another run is queued, which may start now")
         is_done = self.when_nothing_new == "proceed"
         return PokeReturnValue(is_done=is_done, xcom_value=described)
 
@@ -171,6 +175,13 @@ class BinlogPositionSensor(RendersObjects, BaseSensorOperator):
         if not state.has_work or thresholds.find_reason(lag):
             return ""
         return f"{lag.bytes:,} bytes wait, for {lag.seconds:.0f} s, which is below the thresholds"
+
+    def _find_blocked_dag(self) -> str | None:
+        """Return the DAG if its next run cannot start while this one waits for changes."""
+        dag = self.get_dag()
+        if dag is None or dag.max_active_runs != 1 or self.when_nothing_new != "wait":
+            return None
+        return dag.dag_id
 
     def _read_thresholds(self) -> Thresholds:
         """Return the thresholds, checked."""
@@ -248,6 +259,7 @@ class BinlogPositionSensor(RendersObjects, BaseSensorOperator):
             min_bytes=thresholds.min_bytes,
             min_transactions=thresholds.min_transactions,
             max_lag=thresholds.max_lag,
+            dag_id=self._find_blocked_dag(),
             poll_interval=self.poke_interval,
         )
 

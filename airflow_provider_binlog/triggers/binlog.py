@@ -35,6 +35,7 @@ class BinlogPositionTrigger(BaseTrigger):
         checkpoint of ``source``.
     :param source: The source's name.
     :param min_bytes, min_transactions, max_lag: As the sensor has them.
+    :param dag_id: A DAG of which a run that is queued makes an event, too.
     :param poll_interval: Seconds between two queries.
     """
 
@@ -47,6 +48,7 @@ class BinlogPositionTrigger(BaseTrigger):
         min_bytes: int | None = None,
         min_transactions: int | None = None,
         max_lag: float | None = None,
+        dag_id: str | None = None,
         poll_interval: float = 60.0,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -56,11 +58,12 @@ class BinlogPositionTrigger(BaseTrigger):
         self.min_bytes = min_bytes
         self.min_transactions = min_transactions
         self.max_lag = max_lag
+        self.dag_id = dag_id
         self.poll_interval = poll_interval
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return the class path and the arguments of this trigger."""
-        names = ("binlog_conn_id", "source", "since", "poll_interval")
+        names = ("binlog_conn_id", "source", "since", "dag_id", "poll_interval")
         thresholds = ("min_bytes", "min_transactions", "max_lag")
         return _path(self), {name: getattr(self, name) for name in (*names, *thresholds)}
 
@@ -70,6 +73,9 @@ class BinlogPositionTrigger(BaseTrigger):
         pauses = _Pauses(self.poll_interval)
         while True:
             try:
+                if await sync_to_async(has_queued_run)(self.dag_id):
+                    yield _event(reason="another run is queued")
+                    return
                 since = await self._find_since()
                 if since is None:
                     yield _event(reason="there is no checkpoint yet")
@@ -103,6 +109,16 @@ class BinlogPositionTrigger(BaseTrigger):
         read = sync_to_async(load)
         checkpoint = await read(AirflowVariableStore(), checkpoint_key(self.source))
         return None if checkpoint is None else (checkpoint.position, checkpoint.identity)
+
+
+def has_queued_run(dag_id: str | None) -> bool:
+    """Return whether a run of a DAG waits until it may start; None is no DAG."""
+    if dag_id is None:
+        return False
+    # A process that only parses DAGs does not need it.
+    from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
+
+    return RuntimeTaskInstance.get_dr_count(dag_id, states=["queued"]) > 0
 
 
 def find_growth(

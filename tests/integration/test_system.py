@@ -50,7 +50,7 @@ from airflow.sdk import DAG
 
 from airflow_provider_binlog import BinlogPositionSensor
 
-with DAG("binlog_waiting", schedule=None):
+with DAG("binlog_waiting", schedule=None, max_active_runs=1):
     BinlogPositionSensor(task_id="logged", source=SHOP, start_from_trigger=True, poke_interval=2)
 """
 
@@ -66,7 +66,12 @@ def test_what_is_logged_starts_a_run_and_wakes_a_sensor(system: System, database
     system.await_task("tables_live", "success", 1)
     assert system.differences() == []
 
+    before = system.begin("binlog_waiting")
+    system.await_task("logged", "deferred", 1)
+    # It can only start once the first one has ended, which therefore does not wait any longer.
     waiting = system.begin("binlog_waiting")
+    system.await_end(before, dag_id="binlog_waiting")
+    assert system.states(before) == [("logged", "skipped")]
     system.await_task("logged", "deferred", 1)
     database.execute(
         "BEGIN", "UPDATE orders SET note = 'paid' WHERE id = 1", "DELETE FROM visits", "COMMIT"

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from airflow._shared.module_loading import import_string
+from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 from airflow.triggers.base import BaseTrigger
 
 from airflow_provider_binlog.position import Position
@@ -26,6 +27,7 @@ POSITION: dict[str, Any] = {
     "binlog_conn_id": "shop",
     "source": "shop",
     "since": SINCE,
+    "dag_id": "shop",
     "poll_interval": 3.5,
 }
 WATCHER: dict[str, Any] = {
@@ -60,11 +62,33 @@ def test_it_wakes_the_sensor_where_airflow_has_no_connection() -> None:
     """Which it says as well where its API server is away: the sensor has retries."""
     trigger = BinlogPositionTrigger(binlog_conn_id="no_such_source", source="shop", since=SINCE)
 
-    async def first_event() -> Any:
-        async with asyncio.timeout(30):
-            return (await anext(trigger.run())).payload
+    assert "no_such_source" in asyncio.run(first_event(trigger))["error"]
 
-    assert "no_such_source" in asyncio.run(first_event())["error"]
+
+async def first_event(trigger: BaseTrigger) -> Any:
+    async with asyncio.timeout(30):
+        return (await anext(trigger.run())).payload
+
+
+@pytest.mark.parametrize("queued", [0, 1])
+def test_a_run_that_is_queued_wakes_the_sensor(
+    queued: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+
+    def count(dag_id: str, states: list[str]) -> int:
+        asked.append((dag_id, states))
+        return queued
+
+    monkeypatch.setattr(RuntimeTaskInstance, "get_dr_count", count)
+    trigger = BinlogPositionTrigger(**POSITION | {"binlog_conn_id": "no_such_source"})
+    without = BinlogPositionTrigger(**POSITION | {"binlog_conn_id": "none", "dag_id": None})
+
+    assert asyncio.run(first_event(trigger)).get("reason") == (
+        "another run is queued" if queued else None
+    )
+    assert "none" in asyncio.run(first_event(without))["error"]
+    assert asked == [("shop", ["queued"])]
 
 
 def at(number: int, offset: int) -> tuple[Position, list[BinaryLog]]:
