@@ -15,6 +15,7 @@ from asgiref.sync import sync_to_async
 from airflow_provider_binlog.checkpoint import checkpoint_key, load
 from airflow_provider_binlog.errors import BinlogError
 from airflow_provider_binlog.hooks.binlog import BinlogHook, read_settings
+from airflow_provider_binlog.hooks.metrics import send_lag
 from airflow_provider_binlog.hooks.tasks import AirflowVariableStore
 from airflow_provider_binlog.position import Position, SourceIdentity
 from airflow_provider_binlog.sources.lag import Thresholds, read_lag
@@ -82,7 +83,7 @@ class BinlogPositionTrigger(BaseTrigger):
                     return
                 connection = await BinlogHook.aget_connection(self.binlog_conn_id)
                 grown = await asyncio.to_thread(
-                    find_growth, read_settings(connection), *since, thresholds
+                    find_growth, self.source, read_settings(connection), *since, thresholds
                 )
             except (AirflowNotFoundException, AirflowRuntimeError) as error:
                 # Or Airflow does not answer. The sensor finds out, in a task that has retries.
@@ -122,12 +123,16 @@ def has_queued_run(dag_id: str | None) -> bool:
 
 
 def find_growth(
+    source: str,
     settings: ConnectionSettings,
     position: Position,
     identity: SourceIdentity,
     thresholds: Thresholds,
 ) -> dict[str, str]:
-    """Return where the log ends, and why what follows a position is worth a run; or nothing."""
+    """Return where the log ends, and why what follows a position is worth a run; or nothing.
+
+    A lag that thresholds need is sent. Without them it stays zero for as long as the trigger waits.
+    """
     connect = Connections(settings).open
     with closing(connect()) as connection:
         end = queries.log_end(connection)
@@ -135,7 +140,9 @@ def find_growth(
         return {}
     if not thresholds:
         return {"log_end": str(end), "reason": "the log has grown"}
-    reason = thresholds.find_reason(read_lag(connect, position, identity))
+    lag = read_lag(connect, position, identity)
+    send_lag(source, lag)
+    reason = thresholds.find_reason(lag)
     return {"log_end": str(end), "reason": reason} if reason else {}
 
 

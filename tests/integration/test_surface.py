@@ -327,8 +327,14 @@ def test_little_is_left_for_a_later_run(
     trigger: Any = deferred.value.trigger
     given = Thresholds(trigger.min_bytes, trigger.min_transactions, trigger.max_lag)
     assert read_since(trigger) == (at, identity())
-    assert find_growth(BinlogHook().settings, at, identity(), given) == {}
-    grown = find_growth(BinlogHook().settings, at, identity(), Thresholds(min_bytes=1))
+    gauges: dict[str, float] = {}
+    monkeypatch.setattr(stats, "gauge", lambda name, value, tags: gauges.update({name: value}))
+    asked = "shop", BinlogHook().settings, at, identity()
+    assert find_growth(*asked, given) == {}
+    # Metrics follow what waits, also while no worker does.
+    assert gauges["binlog.lag_bytes"] > 0
+    assert gauges["binlog.lag_seconds"] >= 100
+    grown = find_growth(*asked, Thresholds(min_bytes=1))
     assert grown["log_end"] == str(log_end())
 
 
