@@ -34,7 +34,7 @@ from airflow_provider_binlog.snapshot_manifest import (
     table_digest,
 )
 from airflow_provider_binlog.staging.manifest_log import SchemaFiles
-from airflow_provider_binlog.staging.object_store import ObjectStore
+from airflow_provider_binlog.staging.object_store import ObjectStore, StoredObject
 from airflow_provider_binlog.staging.paths import Snapshots, StoredFiles, ids_by_digest
 from airflow_provider_binlog.stored_json import LEFT_OUT, StoredFormat, stored_as, utc_now
 from airflow_provider_binlog.table_options import ColumnOptions
@@ -282,12 +282,16 @@ class SnapshotFiles:
 
     def is_read(self, plan: SnapshotPlan) -> bool:
         """Whether every chunk of a plan has its record."""
-        return self.count_records(plan.id) == plan.chunk_count
+        return len(self.find_records(plan.id)) == plan.chunk_count
 
-    def count_records(self, snapshot_id: str) -> int:
-        """Return how many chunks of a snapshot have been read."""
-        names = self.store.list(self.key(snapshot_folder(snapshot_id)))
-        return sum(name.startswith(_RECORD) for name in names)
+    def find_records(self, snapshot_id: str) -> list[StoredObject]:
+        """Return the records of the chunks of a snapshot that have been read."""
+        folder = self.key(snapshot_folder(snapshot_id))
+        return [
+            file
+            for file in self.store.find(folder)
+            if file.key.removeprefix(f"{folder}/").startswith(_RECORD)
+        ]
 
     def planned_ids(self) -> list[str]:
         """Return the ids of the snapshots that were begun, whether or not they are complete."""

@@ -28,6 +28,7 @@ class Load:
         rows: None while chunks are missing.
         chunks: How many there are.
         chunks_read: How many were read.
+        first_read_at: When the first one was; None before, and where the store does not say.
         created_by: The run that reads it.
     """
 
@@ -38,6 +39,7 @@ class Load:
     rows: int | None = None
     chunks: int
     chunks_read: int
+    first_read_at: datetime | None = None
     created_by: str
 
     @property
@@ -46,11 +48,14 @@ class Load:
         return join_table_name(self.name)
 
     def remaining(self, now: datetime) -> timedelta | None:
-        """Return how long the rest takes at the same pace; None before the first chunk was read."""
-        if not self.chunks_read:
+        """Return how long the rest takes at the same pace; None before the second chunk was read.
+
+        The first one may have waited for a worker.
+        """
+        if self.chunks_read < 2 or self.first_read_at is None:
             return None
-        spent = max(timedelta(), now - self.planned_at)
-        return spent * (self.chunks - self.chunks_read) / self.chunks_read
+        spent = max(timedelta(), now - self.first_read_at)
+        return spent * (self.chunks - self.chunks_read) / (self.chunks_read - 1)
 
 
 def read_loads(
@@ -71,8 +76,10 @@ def read_loads(
     for id_ in planned[-count:]:
         begun = memory.read((key, "plan", id_), partial(_begun, files, id_), _COST)
         if begun is not None:
-            read = min(begun.chunks, files.count_records(id_))
-            loads.append(replace(begun, chunks_read=read))
+            records = files.find_records(id_)
+            first = min((each.modified for each in records if each.modified), default=None)
+            read = min(begun.chunks, len(records))
+            loads.append(replace(begun, chunks_read=read, first_read_at=first))
     for id_ in complete[-count:]:
         ended = memory.read((key, id_), partial(_ended, snapshots, id_), _COST)
         if ended is not None:

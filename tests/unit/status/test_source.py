@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,11 @@ import pytest
 
 from airflow_provider_binlog.errors import StoreUnavailableError
 from airflow_provider_binlog.snapshot.plan import SnapshotFiles, SnapshotPlan
-from airflow_provider_binlog.snapshot_manifest import new_snapshot_id, snapshot_path
+from airflow_provider_binlog.snapshot_manifest import (
+    new_snapshot_id,
+    snapshot_folder,
+    snapshot_path,
+)
 from airflow_provider_binlog.staging.object_store import ObjectStore
 from airflow_provider_binlog.status.ranges import Memory
 from airflow_provider_binlog.status.source import SourceStatus, read_status
@@ -317,22 +322,26 @@ def plan(source: Source, name: tuple[str, str], chunks: int) -> SnapshotPlan:
     )
 
 
-def test_a_snapshot_that_is_read_has_a_progress_and_a_rest(source: Source) -> None:
+def test_a_snapshot_that_is_read_has_a_progress_and_a_rest(source: Source, tmp_path: Path) -> None:
     files = SnapshotFiles(source.store, "shop")
     begun = plan(source, ("shop", "orders"), 4)
     files.write_plan(begun)
 
     (load,) = status_of(source).loads
     assert (load.name, load.chunks, load.chunks_read) == (("shop", "orders"), 4, 0)
-    later = load.planned_at + timedelta(minutes=3)
-    assert load.remaining(later) is None
+    first = load.planned_at + timedelta(hours=1)
+    assert load.remaining(first) is None
 
-    key = files.key(snapshot_path(begun.id)).removesuffix(".json")
+    folder = files.key(snapshot_folder(begun.id))
     for number in range(3):
-        source.store.write(f"{key}/chunk-{number:06}.json", b"{}")
-    (load,) = status_of(source).loads
-    assert (load.chunks_read, load.completed_at) == (3, None)
-    assert load.remaining(later) == timedelta(minutes=1)
+        # One that was planned waits for a worker: its pace is that of the chunks after the first.
+        source.store.write(f"{folder}/chunk-{number:06}.json", b"{}")
+        read_at = (first + timedelta(minutes=number)).timestamp()
+        os.utime(tmp_path / folder / f"chunk-{number:06}.json", (read_at, read_at))
+        (load,) = status_of(source).loads
+        assert (load.chunks_read, load.completed_at) == (number + 1, None)
+        assert load.remaining(first) == (timedelta() if number else None)
+    assert load.remaining(first + timedelta(minutes=3)) == timedelta(minutes=1.5)
 
 
 def test_a_complete_snapshot_has_its_rows(source: Source) -> None:
