@@ -235,7 +235,7 @@ async def _show_http_error(_: Request, error: Exception) -> Response:
 
 async def _show_error(_: Request, error: Exception) -> Response:
     status = error.status if isinstance(error, AirflowRefusedError) else 409
-    return _error_page(status, str(error))
+    return _error_page(status, str(error), error)
 
 
 async def _show_bug(_: Request, error: Exception) -> Response:
@@ -245,6 +245,7 @@ async def _show_bug(_: Request, error: Exception) -> Response:
     return answer
 
 
-def _error_page(status: int, text: str) -> Response:
+def _error_page(status: int, text: str, error: Exception | None = None) -> Response:
     title = _TITLES.get(status, "It did not work")
-    return HTMLResponse(render("error.html", title=title, text=text), status_code=status)
+    page = render("error.html", title=title, text=text, error=error)
+    return HTMLResponse(page, status_code=status)

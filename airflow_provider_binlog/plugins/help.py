@@ -40,3 +40,9 @@ def read_sections() -> dict[str, Markup]:
         name: Markup(markdown.render(_LINK.sub(link, text)))  # noqa: S704  No HTML is in it.
         for name, text in zip(names, parts[1::2], strict=True)
     }
+
+
+def find_section(error: BaseException | None) -> str:
+    """Return the name of the section of an error; empty if there is none."""
+    name = type(error).__name__
+    return name if name in read_sections() else ""

@@ -244,6 +244,7 @@ class Pages:
             source=source,
             status=status,
             lag=lag,
+            merges=merges,
             tables=tables[first : first + _TABLES_PER_PAGE],
             tables_chosen=len(tables),
             states=list(State),
@@ -256,7 +257,7 @@ class Pages:
             rows_chart=chart_of_rows(value.ranges) if value else None,
             lag_chart=chart_of_lag(value.ranges, value.published) if value else None,
             time_line=time_line(source.runs, datetime.now(UTC)),
-            refresh=_refresh_seconds(status, lag),
+            refresh=_refresh_seconds(status, merges, lag),
         )
 
     async def _find(self, dag_id: str, name: str) -> Found:
@@ -381,6 +382,8 @@ class Pages:
         )
         # It may be large, and is seldom looked at twice.
         _readings.drop(key)
+        if isinstance(reading.error, BinlogError):
+            raise reading.error
         if reading.problem:
             raise BinlogError(reading.problem)
         if reading.is_pending or reading.value is None:

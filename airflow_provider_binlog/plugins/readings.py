@@ -14,7 +14,7 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from airflow_provider_binlog.errors import BinlogError
@@ -36,11 +36,13 @@ class Reading(Generic[_Value]):
         value: What was read, now or before; None if nothing was.
         problem: Why it could not be read now; empty if it was.
         is_pending: Whether there is no answer yet.
+        error: What the problem was raised as.
     """
 
     value: _Value | None = None
     problem: str = ""
     is_pending: bool = False
+    error: BaseException | None = field(default=None, compare=False)
 
 
 class _Entry:
@@ -104,8 +106,8 @@ class Readings:
         if error is None:
             return Reading(entry.future.result())
         if not isinstance(error, BinlogError):
-            return Reading(entry.previous, f"{type(error).__name__}: {error}")
-        return Reading(entry.previous, str(error))
+            return Reading(entry.previous, f"{type(error).__name__}: {error}", error=error)
+        return Reading(entry.previous, str(error), error=error)
 
     def drop(self, key: Hashable) -> None:
         """Keep what a key names no longer, unless it is being read."""

@@ -14,6 +14,7 @@ from airflow_provider_binlog import __version__
 from airflow_provider_binlog.names import join_table_name
 from airflow_provider_binlog.operators.links import base_path
 from airflow_provider_binlog.plugins import formats
+from airflow_provider_binlog.plugins.help import find_section
 from airflow_provider_binlog.plugins.sources import Source
 
 
@@ -39,6 +40,7 @@ def _environment() -> Environment:
         "query": lambda **values: urlencode(values, doseq=True),
         "airflow": _airflow_path,
         "reload_command": _reload_command,
+        "find_section": find_section,
         "version": __version__,
     }
     return environment

@@ -7,7 +7,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
@@ -238,7 +238,9 @@ def test_events_are_those_of_the_server(shop: Shop) -> None:
     assert index > 0
     assert shown[index : index + 4] == after
     for wrong in (f"{stop['file']}:{stop['offset'] + 1}", "nothing", "binlog.999999:4"):
-        assert get(shop, "events", "user", position=wrong).status == 409
+        answer = get(shop, "events", "user", position=wrong)
+        assert answer.status == 409
+        assert re.search(r'href="error\?name=\w+Error">What to do</a>', answer.text)
 
 
 # ------------------------------------------------------------------- actions, as the person
@@ -315,6 +317,9 @@ def test_what_cannot_be_reached_is_named_and_the_rest_is_shown(shop: Shop) -> No
     assert ">shop</a>" in both
     manifest = get(shop, "manifest", dag_id="broken", name="broken", sequence=1)
     assert manifest.status == 409
+    explained = '<a href="error?name=ConnectionLostError">What to do</a>'
+    assert explained in moved
+    assert explained in both
 
 
 @pytest.mark.slow
@@ -421,6 +426,42 @@ def test_the_page_shows_what_changes_without_being_loaded_again(
         assert page.evaluate("window.loaded") == 1
     finally:
         shop.note_merge(1, more=_TABLES)
+
+
+@pytest.mark.slow
+def test_a_page_that_cannot_be_refreshed_says_so(
+    shop: Shop, open_page: Callable[..., Page]
+) -> None:
+    page = open_page(address("source", state="stale"))
+    cookies = page.context.cookies()
+    page.context.clear_cookies()
+    alert = page.locator("#outdated")
+    alert.filter(has_text="Your session has ended: log in").wait_for(timeout=60_000)
+    page.context.add_cookies(cast("Any", cookies))
+    alert.wait_for(state="detached", timeout=60_000)
+
+    page.route("**/binlog/source?*", lambda route: route.fulfill(status=502, body="none"))
+    alert.filter(has_text="Airflow answered 502.").wait_for(timeout=60_000)
+    page.context.set_offline(True)
+    page.unroute("**/binlog/source?*")
+    # Also where one searches meanwhile.
+    page.get_by_role("searchbox", name="Search").press_sequentially("items")
+    alert.filter(has_text="Airflow does not answer.").wait_for(timeout=60_000)
+    assert page.locator("tbody .state").inner_text() == "stale"
+    page.context.set_offline(False)
+    page.get_by_role("searchbox", name="Search").press("s")
+    page.get_by_text("No table matches.").wait_for()
+    assert alert.count() == 0
+
+
+@pytest.mark.slow
+def test_an_error_leads_to_what_the_docs_say_of_it(open_page: Callable[..., Page]) -> None:
+    page = open_page(address("events", position="nothing"))
+    page.get_by_role("heading", name="It did not work").wait_for()
+    page.get_by_role("link", name="What to do").click()
+    page.get_by_role("heading", name="FormatError").wait_for()
+    page.get_by_role("link", name="All errors").click()
+    page.get_by_role("heading", name="MergeError", exact=True).wait_for()
 
 
 @pytest.mark.slow

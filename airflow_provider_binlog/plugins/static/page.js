@@ -51,14 +51,37 @@
 
   let latest = 0;
 
+  const read = async (address) => {
+    const answer = await fetch(address, { headers: { accept: "text/html" } }).catch(() => {
+      throw new Error("Airflow does not answer.");
+    });
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    if (answer.ok && page.getElementById("main")) return page;
+    const said = page.querySelector("main .notice")?.textContent;
+    throw new Error(said || `Airflow answered ${answer.status}.`);
+  };
+
+  // The next page that is read replaces it.
+  const complain = (text) => {
+    const notice = document.getElementById("outdated") || document.createElement("div");
+    notice.id = "outdated";
+    notice.className = "notice error";
+    notice.setAttribute("role", "alert");
+    if (!notice.parentElement) main().prepend(notice);
+    if (notice.textContent !== text) notice.textContent = text;
+  };
+
   const load = async (address) => {
     const number = ++latest;
-    const answer = await fetch(address, { headers: { accept: "text/html" } });
-    const text = await answer.text();
-    if (number !== latest || !answer.ok) return;
-    const page = new DOMParser().parseFromString(text, "text/html");
+    let page;
+    try {
+      page = await read(address);
+    } catch (error) {
+      if (number === latest) complain(`What is shown was read before: ${error.message}`);
+      return;
+    }
+    if (number !== latest) return;
     const next = page.getElementById("main");
-    if (!next) return;
     const opened = [...document.querySelectorAll("details[open][id]")].map((each) => each.id);
     for (const id of opened) next.querySelector(`#${CSS.escape(id)}`)?.setAttribute("open", "");
     const active = document.activeElement;
@@ -84,13 +107,7 @@
   const refresh = async () => {
     const seconds = Number(main().dataset.refresh);
     if (!seconds) return;
-    if (!isBusy()) {
-      try {
-        await load(location.href);
-      } catch (error) {
-        // The next time.
-      }
-    }
+    if (!isBusy()) await load(location.href);
     setTimeout(refresh, 1000 * (Number(main().dataset.refresh) || seconds));
   };
   const first = Number(main().dataset.refresh);
@@ -105,7 +122,7 @@
     timer = setTimeout(() => {
       const address = `${location.pathname}?${new URLSearchParams(new FormData(form))}`;
       history.replaceState(null, "", address);
-      load(address).catch(() => {});
+      load(address);
     }, 250);
   };
   // A field that is replaced while it has the focus reports a change, too.

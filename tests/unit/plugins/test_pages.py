@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
+import threading
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
@@ -13,12 +17,18 @@ from urllib.parse import parse_qs
 import pytest
 
 from airflow_provider_binlog.checkpoint import Checkpoint
+from airflow_provider_binlog.errors import StagingError
+from airflow_provider_binlog.plugins import pages, staged
 from airflow_provider_binlog.plugins.airflow_api import AirflowApi, AirflowRefusedError
 from airflow_provider_binlog.plugins.pages import Pages
 from airflow_provider_binlog.position import Position
+from airflow_provider_binlog.snapshot.plan import SnapshotFiles
+from airflow_provider_binlog.snapshot_manifest import new_snapshot_id, snapshot_folder
+from airflow_provider_binlog.sources.lag import Lag
 from tests.support.stores import open_store
 from tests.unit.spark.history import IDENTITY, Source
 from tests.unit.status.staged import create
+from tests.unit.status.test_source import plan as make_plan
 
 Answers = dict[str, Any]
 
@@ -109,8 +119,17 @@ def test_a_hundred_sources_are_a_page_and_others_are_searched(tmp_path: Path) ->
     assert rows_of(found) == [f"shop_11{digit}" for digit in range(10)]
 
 
-def test_no_source_is_a_state_of_its_own() -> None:
-    answers: Answers = {_ALL: {"task_instances": []}, _VARIABLES: {"variables": []}}
+def list_of_sources(count: int, path: Path) -> Answers:
+    """Return what Airflow answers where it has so many sources, of which nothing is staged."""
+    tasks = [task(f"dag_{number}", f"shop_{number}", f"file://{path}") for number in range(count)]
+    return {
+        _ALL: lambda query: {"task_instances": tasks[int(query["offset"][0]) :][:100]},
+        _VARIABLES: {"variables": []},
+    }
+
+
+def test_no_source_is_a_state_of_its_own(tmp_path: Path) -> None:
+    answers = list_of_sources(0, tmp_path)
 
     text = asyncio.run(pages_of(answers).sources(""))
 
@@ -171,6 +190,98 @@ def test_an_error_of_airflow_is_an_error(path: str) -> None:
     with pytest.raises(AirflowRefusedError) as raised:
         asyncio.run(pages_of(answers).sources(""))
     assert raised.value.status == 500
+
+
+# ------------------------------------------------------------------- one source
+
+
+def show_source(path: Path, *, conn_id: str | None = None) -> str:
+    """Return the page of a source that a DAG stages into a folder, and merges."""
+    fields: Any = {"source": {"name": "shop", "files": "/logs"}, "staging_path": f"file://{path}"}
+    if conn_id:
+        fields["source"] = {"name": "shop", "conn_id": conn_id}
+    merge = {"staged": {"source": "shop", "staging_path": f"file://{path}"}}
+    tasks = [
+        task("dag", "shop", "", rendered_fields=fields),
+        task("dag", "shop", "", operator="BinlogMergeOperator", rendered_fields=merge),
+    ]
+    answers: Answers = {
+        "/api/v2/dags/dag": {"is_paused": False},
+        "/api/v2/dags/dag/dagRuns": {"dag_runs": [{"dag_run_id": "manual__1"}]},
+        "/api/v2/dags/dag/dagRuns/~/taskInstances": {"task_instances": tasks},
+    }
+    shown: Any = {"search": "", "state": "", "page": 1, "triggered": ""}
+    return asyncio.run(pages_of(answers).source("dag", "shop", **shown))
+
+
+def test_a_history_without_its_merges_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    released = threading.Event()
+
+    def refuse(_: object) -> Any:
+        raise StagingError("denied")
+
+    assert "What merges have reported" not in show_source(tmp_path / "a")
+    monkeypatch.setattr(staged, "read_merges", refuse)
+    denied = show_source(tmp_path / "b")
+    assert "What merges have reported cannot be read now.</strong> denied" in denied
+    assert '<a href="error?name=StagingError">What to do</a>' in denied
+
+    monkeypatch.setattr(staged, "read_merges", lambda _: released.wait(60))
+    monkeypatch.setattr(pages, "_WAITED_SECONDS", 0.5)
+    hanging = show_source(tmp_path / "c")
+    released.set()
+    assert "What merges have reported was not read yet." in hanging
+    assert 'data-refresh="2"' in hanging
+
+
+def test_head_room_and_the_rest_of_a_snapshot_are_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = Source(open_store(f"file://{tmp_path}"), "shop")
+    create(source, "orders")
+    source.commit()
+    name = ("shop", "items")
+    plan = replace(make_plan(source, name, 5), id=new_snapshot_id(datetime.now(UTC), name))
+    files = SnapshotFiles(source.store, "shop")
+    files.write_plan(replace(plan, created_by="dag manual__1 snapshot"))
+    folder = files.key(snapshot_folder(plan.id))
+    for number in range(3):
+        source.store.write(f"{folder}/chunk-{number:06}.json", b"{}")
+    begun = datetime.now(UTC).timestamp() - 7200
+    os.utime(tmp_path / folder / "chunk-000000.json", (begun, begun))
+    now, at = datetime.now(UTC), Position("binlog.000002", 4)
+    lag = Lag(
+        read_at=now,
+        position=at,
+        log_end=Position("binlog.000003", 700),
+        executed="",
+        bytes=696,
+        transactions=None,
+        waits_since=now - timedelta(seconds=90),
+        oldest=Position("binlog.000001", 4),
+        bytes_before=2048,
+        file_closed=now - timedelta(hours=1),
+        expires_after=timedelta(hours=3),
+    )
+    monkeypatch.setattr(pages, "read_server_lag", lambda *_: lag)
+
+    text = show_source(tmp_path, conn_id="here")
+
+    assert '<p class="figure">2 h</p>' in text
+    assert "by the server's setting of 3 h; 2.0 KiB from" in text
+    assert '<p class="figure">1 min 30 s</p>' in text
+    assert '<progress max="5" value="3">3 of 5</progress>' in text
+    # Two chunks were read in two hours after the first one, and two are left.
+    assert "<td>2 h" in text
+    monkeypatch.setattr(pages, "_KEPT_SERVER_SECONDS", -1)
+    lag = replace(lag, expires_after=timedelta(hours=1, minutes=9))
+    assert '<p class="figure bad">9 min</p>' in show_source(tmp_path, conn_id="here")
+    lag = replace(lag, expires_after=timedelta(minutes=30))
+    assert '<p class="figure bad">may be purged</p>' in show_source(tmp_path, conn_id="here")
+    lag = replace(lag, expires_after=None)
+    assert '<p class="figure">ever</p>' in show_source(tmp_path, conn_id="here")
 
 
 # ------------------------------------------------------------------- the API
