@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import shlex
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import parse_qs, urlencode, urlsplit
@@ -18,6 +20,7 @@ from tests.services.chromium import ARGUMENTS, find_chromium
 from tests.services.progress import ServiceError
 from tests.support.api_server import ApiServer
 from tests.support.page import HOSTILE, Shop, create_shop
+from tests.unit.plugins.test_pages import list_of_sources, pages_of
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -299,6 +302,7 @@ def test_a_lost_checkpoint_is_restored_from_the_manifests(shop: Shop) -> None:
     assert "It was lost" in get(shop, "source", "op").text
     assert post(shop, "checkpoint", "op", {"sequence": "2", "expected": ""}).status == 303
     assert Checkpoint.decode(checkpoint(shop)).same_position(before)
+    assert ("post_variable", "op") in shop.query("SELECT event, owner FROM log")
 
 
 @pytest.mark.slow
@@ -465,6 +469,26 @@ def test_an_error_leads_to_what_the_docs_say_of_it(open_page: Callable[..., Page
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("count", [0, 100])
+def test_no_source_and_a_hundred_are_a_list(
+    count: int, open_page: Callable[..., Page], tmp_path: Path
+) -> None:
+    answers = list_of_sources(count, tmp_path)
+    page = open_page("/binlog/error", viewport={"width": 360, "height": 800})
+    # The browser has a loop of its own in this thread.
+    with ThreadPoolExecutor() as pool:
+        shown = pool.submit(asyncio.run, pages_of(answers).sources("")).result()
+    page.route("**/binlog/", lambda route: route.fulfill(body=shown, content_type="text/html"))
+    page.get_by_role("link", name="Sources").click()
+    page.get_by_role("heading", name="Sources").wait_for()
+
+    assert page.get_by_role("rowheader").count() == count
+    assert page.get_by_text("There is no source yet.").count() == (count == 0)
+    assert page.get_by_text("100 of 100").count() == (count == 100)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+@pytest.mark.slow
 def test_a_keyboard_reaches_everything(open_page: Callable[..., Page]) -> None:
     page = open_page(address("source", state="stale"))
     reached = set()
@@ -479,16 +503,36 @@ def test_a_keyboard_reaches_everything(open_page: Callable[..., Page]) -> None:
         "getComputedStyle(document.activeElement).outlineStyle !== 'none' "
         "|| document.activeElement === document.body"
     )
+    # What the bars of a chart say, and where they lead.
+    page.locator("#rows-list summary").focus()
+    for key in ("Enter", "Tab"):
+        page.keyboard.press(key)
+    assert "Manifest 1, " in page.evaluate("document.activeElement.innerText")
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name="Manifest 1").wait_for()
+    page.go_back()
+    stages = page.get_by_role("listitem").filter(has_text=re.compile("^Stage, .*: success"))
+    assert stages.count() == 0
+    page.locator("#runs-list summary").press("Enter")
+    stages.wait_for()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [360, 1400])
-def test_no_page_is_wider_than_the_window(width: int, open_page: Callable[..., Page]) -> None:
-    options = {"viewport": {"width": width, "height": 800}}
-    page = open_page(address("source"), **options)
-    for path in ("/binlog/", address("manifest", sequence=1), address("reload", table="page.x")):
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
-        page.goto(f"{page.url.split('/binlog')[0]}{path}")
+def test_no_page_is_wider_than_the_window(
+    width: int, shop: Shop, open_page: Callable[..., Page]
+) -> None:
+    stop = json.loads(next(shop.staging.glob("shop/manifests/*1.json")).read_bytes())["stop"]
+    given = _PAGES | {
+        "events": {"position": f"{stop['file']}:{stop['offset']}"},
+        "reload": {"table": shop.names("orders", HOSTILE, "x" * 64)},
+        "nothing": {},
+    }
+    page = open_page("/binlog/", viewport={"width": width, "height": 800})
+    for name, query in given.items():
+        page.goto(f"{shop.server.url}{address(name, **query)}")
+        page.get_by_role("heading", level=1).wait_for()
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, name
 
 
 @pytest.mark.slow
