@@ -47,7 +47,8 @@ test-slow: $(STAMP) ## Run the tests that test leaves out: more servers, formats
 	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m slow
 
 system: $(STAMP) ## Run a whole Airflow for MINUTES (10), under writes, with its page in a browser.
-	@MINUTES=$(or $(MINUTES),10) $(BIN)/python -m pytest -m slow tests/integration/test_page_system.py
+	@$(BIN)/python -m tests.services build
+	@MINUTES=$(or $(MINUTES),10) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m slow tests/integration/test_page_system.py
 
 lint: $(STAMP) ## Check style, types, the imports between rooms, the docs and the changelog.
 	@$(BIN)/ruff check

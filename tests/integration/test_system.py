@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.airflow_system import System, database, lake, system
+from tests.support.airflow_system import SHOP_FILE, System, database, lake, system
 
 if TYPE_CHECKING:
     from tests.fixtures.mysql import Database
@@ -18,15 +18,6 @@ __all__ = ["database", "lake", "system"]
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]
 
-# Neither imports the DAG of the demo, which Airflow would take for one of each file.
-_SHOP = """
-import json
-import os
-
-from airflow_provider_binlog import BinlogSource
-
-SHOP = BinlogSource("shop", start=os.environ["BINLOG_SHOP_START"])
-"""
 _WATCHED = """
 from airflow.sdk import Asset, AssetWatcher
 
@@ -57,7 +48,7 @@ with DAG("binlog_waiting", schedule=None, max_active_runs=1):
 
 @pytest.mark.parametrize(
     "system",
-    [{"binlog_shop.py": _SHOP + _WATCHED, "binlog_waiting.py": _SHOP + _WAITING}],
+    [{"binlog_shop.py": SHOP_FILE + _WATCHED, "binlog_waiting.py": SHOP_FILE + _WAITING}],
     indirect=True,
     ids=["watched"],
 )
@@ -78,6 +69,7 @@ def test_what_is_logged_starts_a_run_and_wakes_a_sensor(system: System, database
     )
 
     system.await_end(waiting, dag_id="binlog_waiting")
+    assert system.states(waiting) == [("logged", "success")]
     system.await_task("tables_live", "success", 2)
     assert system.differences() == []
     assert system.airflow.query("SELECT task_id FROM task_instance WHERE state = 'failed'") == []

@@ -22,6 +22,20 @@ if TYPE_CHECKING:
     from tests.support.compare import Difference
 
 DAG_ID = "binlog_shop"
+ACCOUNT = "pipeline"
+"""Of the DAGs alone at the server, without a password."""
+
+# It does not import the DAG of the demo, which Airflow would take for one of each file.
+SHOP_FILE = """
+import json
+import os
+
+from airflow_provider_binlog import BinlogSource
+
+SHOP = BinlogSource("shop", start=os.environ["BINLOG_SHOP_START"])
+"""
+"""What a file of DAGs over the database begins with."""
+
 _PARSE_SECONDS = 300
 _RUN_SECONDS = 1200
 
@@ -88,6 +102,8 @@ def database(mysql97: Server, create_database: Callable[[Server], Database]) -> 
         "CREATE TABLE visits (id INT PRIMARY KEY) PARTITION BY HASH (id) PARTITIONS 2",
         "INSERT INTO orders VALUES (1, 'one'), (2, 'two')",
         "INSERT INTO visits VALUES (1), (2), (3)",
+        f"CREATE USER IF NOT EXISTS {ACCOUNT}",
+        f"GRANT REPLICATION SLAVE, REPLICATION CLIENT, LOCK TABLES, SELECT ON *.* TO {ACCOUNT}",
     )
     return database
 
@@ -106,7 +122,7 @@ def system(
     spark_environment: SparkEnvironment,
 ) -> Iterator[System]:
     """A system with the DAG of the demo, or with other DAGs: the texts of their files."""
-    airflow = create_shop_airflow(create_airflow, database, lake, spark_environment)
+    airflow = create_shop_airflow(create_airflow, database, lake, spark_environment, login=ACCOUNT)
     if files := getattr(request, "param", None):
         folder = airflow.home / "dags"
         folder.mkdir()
