@@ -76,7 +76,8 @@ bench: $(STAMP) ## Measure reading beside other readers (COMPARE=results.json), 
 	@$(BIN)/python -m tests.bench scheduled
 	@$(BIN)/python -m tests.bench scheduled --archive --tables 5
 	@$(BIN)/python -m tests.bench postgresql
-	@$(BIN)/python -m tests.bench freshness --minutes $(or $(MINUTES),60)
+	@$(BIN)/python -m tests.bench freshness --every 2 --minutes $(or $(MINUTES),60)
+	@$(BIN)/python -m tests.bench chart
 
 soak: $(STAMP) ## Run for a long time under load.
 	@$(BIN)/python -m tests.soak.upkeep --days 365

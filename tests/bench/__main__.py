@@ -7,13 +7,13 @@ from importlib import import_module
 
 PARTS = (
     "readers",
-    "chart",
     "snapshots",
     "postgresql",
     "freshness",
     "scheduled",
     "merge",
     "pipelines",
+    "chart",
 )
 
 

@@ -1,7 +1,8 @@
-"""Draws cost against size from kept results: `python -m tests.bench chart [results.json]`.
+"""Draws what was measured and kept: `python -m tests.bench chart [reading.json [merging.json]]`.
 
-Three lines, each beside the one that would be linear (or flat) from its first point: seconds by
-rows, seconds by tables for the same rows, seconds by columns for the same values.
+Reading: seconds by rows, by tables for the same rows, and by columns for the same values, each
+beside the line that would be in proportion to its first point, or flat. Merging: seconds of a
+scheduled merge by tables, beside bare MERGEs. The page shows copies.
 """
 
 from __future__ import annotations
@@ -9,75 +10,87 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tests.bench.readers import RESULTS
-from tests.services.processes import ROOT
+from tests.bench.scheduled import FORMATS, result_path
+from tests.services.processes import RUN_FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-CHART = ROOT / "docs" / "_static" / "cost-against-size.svg"
-
 _WIDTH, _HEIGHT, _MARGIN = 250, 170, 46
+
+# What grows, its sizes with the names of their logs, and whether the cost should grow as they do.
+_LOGS = (
+    ("rows", tuple((10**power, f"rows{10**power}") for power in (5, 6, 7)), True),
+    (
+        "tables, 60,000 transactions in all",
+        tuple((count, f"tables{count}") for count in (10, 100, 1000, 10_000)),
+        False,
+    ),
+    ("columns, 6,000,000 values in all", ((8, "width8"), (40, "width40"), (200, "wide")), False),
+)
 
 
 @dataclass(frozen=True)
 class Panel:
-    """A line.
-
-    Attributes:
-        title: What grows.
-        points: Size and name of the log.
-        linear: Whether the cost should grow as the size; if not, it should stay.
-    """
+    """A line of seconds by size, and a dashed one beside it."""
 
     title: str
-    points: tuple[tuple[int, str], ...]
-    linear: bool
-
-
-PANELS = (
-    Panel("rows", tuple((10**power, f"rows{10**power}") for power in (5, 6, 7)), linear=True),
-    Panel(
-        "tables, 60,000 transactions in all",
-        tuple((count, f"tables{count}") for count in (10, 100, 1000, 10_000)),
-        linear=False,
-    ),
-    Panel(
-        "columns, 6,000,000 values in all",
-        ((8, "width8"), (40, "width40"), (200, "wide")),
-        linear=False,
-    ),
-)
+    sizes: tuple[int, ...]
+    seconds: tuple[float, ...]
+    beside: tuple[float, ...]
 
 
 def main(arguments: Sequence[str] = ()) -> int:
-    """Write the chart; return the exit code."""
-    results = json.loads(Path(arguments[0] if arguments else RESULTS).read_text())
-    seconds = {
-        name.partition("/")[0]: row["seconds"]
-        for name, row in results.items()
-        if name.endswith("/file_to_arrow")
-    }
-    missing = [name for panel in PANELS for _, name in panel.points if name not in seconds]
-    if missing:
-        print(f"not measured yet: {', '.join(missing)}")
-        return 1
-    CHART.write_text(draw(seconds))
-    print(f"drawn in {CHART}")
+    """Draw the charts whose results are kept; return the exit code."""
+    paths = zip_longest(map(Path, arguments), (RESULTS, result_path()))
+    drawn = [given or default for given, default in paths]
+    charts = ("cost-against-size.svg", reading_panels), ("merge-against-tables.svg", merging_panels)
+    for path, (name, find_panels) in zip(drawn, charts, strict=True):
+        try:
+            panels = find_panels(json.loads(path.read_text()))
+        except (FileNotFoundError, KeyError) as error:
+            print(f"{name}: not measured yet: {error}")
+            continue
+        (RUN_FOLDER / name).write_text(draw(panels))
+        print(f"drawn in {RUN_FOLDER / name}")
     return 0
 
 
-def draw(seconds: dict[str, float]) -> str:
+def reading_panels(results: dict[str, Any]) -> list[Panel]:
+    """Return the panels of the results of `readers`; KeyError if one lacks a log."""
+    panels = []
+    for title, points, is_linear in _LOGS:
+        sizes = tuple(size for size, _ in points)
+        seconds = tuple(results[f"{log}/file_to_arrow"]["seconds"] for _, log in points)
+        growth = (size / sizes[0] if is_linear else 1 for size in sizes)
+        panels.append(Panel(title, sizes, seconds, tuple(seconds[0] * by for by in growth)))
+    return panels
+
+
+def merging_panels(results: dict[str, Any]) -> list[Panel]:
+    """Return the panels of the results of `scheduled`, by processor time."""
+    panels = []
+    for format_ in FORMATS:
+        counts = [int(name.split(", ")[1]) for name in results if name.startswith(format_)]
+        costs = [results[f"{format_}, {count}"] for count in counts]
+        seconds, bare = (tuple(cost[way]["cpu"] for cost in costs) for way in ("ours", "bare"))
+        title = f"changed {format_.title()} tables of a merge"
+        panels.append(Panel(title, tuple(counts), seconds, bare))
+    return panels
+
+
+def draw(panels: Sequence[Panel]) -> str:
     """Return an SVG of all panels, logarithmic on both axes."""
     drawn = "".join(
-        f'<g transform="translate({number * (_WIDTH + _MARGIN) + _MARGIN},24)">'
-        f"{_panel(panel, seconds)}</g>"
-        for number, panel in enumerate(PANELS)
+        f'<g transform="translate({number * (_WIDTH + _MARGIN) + _MARGIN},24)">{_panel(panel)}</g>'
+        for number, panel in enumerate(panels)
     )
-    width, height = len(PANELS) * (_WIDTH + _MARGIN) + 20, _HEIGHT + 76
+    width, height = len(panels) * (_WIDTH + _MARGIN) + 20, _HEIGHT + 76
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
         'font-family="sans-serif" font-size="11">\n'
@@ -85,12 +98,9 @@ def draw(seconds: dict[str, float]) -> str:
     )
 
 
-def _panel(panel: Panel, seconds: dict[str, float]) -> str:
-    sizes = [size for size, _ in panel.points]
-    taken = [seconds[name] for _, name in panel.points]
-    first = taken[0]
-    ideal = [first * size / sizes[0] if panel.linear else first for size in sizes]
-    low, high = math.log10(min(*taken, *ideal) / 1.5), math.log10(max(*taken, *ideal) * 1.5)
+def _panel(panel: Panel) -> str:
+    sizes, taken, beside = panel.sizes, panel.seconds, panel.beside
+    low, high = math.log10(min(*taken, *beside) / 1.5), math.log10(max(*taken, *beside) * 1.5)
     left, right = math.log10(sizes[0]), math.log10(sizes[-1])
 
     def at(size: float, value: float) -> tuple[float, float]:
@@ -98,16 +108,16 @@ def _panel(panel: Panel, seconds: dict[str, float]) -> str:
         return round(x, 1), round(_HEIGHT * (1 - (math.log10(value) - low) / (high - low)), 1)
 
     lines = [f'<path d="M0 0V{_HEIGHT}H{_WIDTH}" fill="none" stroke="black"/>\n']
-    for values, style in ((ideal, 'stroke="gray" stroke-dasharray="4"'), (taken, 'stroke="navy"')):
-        points = " ".join("{},{}".format(*at(*each)) for each in zip(sizes, values, strict=True))
+    for values, style in ((beside, 'stroke="gray" stroke-dasharray="4"'), (taken, 'stroke="navy"')):
+        points = " ".join("{},{}".format(*at(*point)) for point in zip(sizes, values, strict=True))
         lines.append(f'<polyline points="{points}" fill="none" {style}/>\n')
     for size, value, following in zip(sizes, taken, [*taken[1:], 0.0], strict=True):
         x, y = at(size, value)
         # Where neither the line runs nor the axis.
-        beside = min(y + 15, _HEIGHT - 3) if following > value else y - 8
+        text_y = min(y + 15, _HEIGHT - 3) if following > value else y - 8
         lines.append(
             f'<circle cx="{x}" cy="{y}" r="3" fill="navy"/>'
-            f'<text x="{x + 5}" y="{beside:.1f}">{value:.2f} s</text>'
+            f'<text x="{x + 5}" y="{text_y:.1f}">{value:.2f} s</text>'
             f'<text x="{x}" y="{_HEIGHT + 15}" text-anchor="middle">{size:,}</text>\n'
         )
     lines.append(f'<text x="{_WIDTH // 2}" y="{_HEIGHT + 34}" text-anchor="middle">')

@@ -19,7 +19,7 @@ from tests.bench.merge_measure import Sizes
 from tests.services.processes import ROOT, RUN_FOLDER
 from tests.services.progress import step
 
-_PARTS = ("big", "small", "few", "manifests")
+_PARTS = ("big", "small", "few", "loads", "manifests")
 _FORMATS = ("delta", "iceberg")
 
 RESULT = RUN_FOLDER / "bench-merge.json"
@@ -30,6 +30,7 @@ _TARGETS = {
     ("big_newest", "ours", "rows"): {"delta": 2.0, "iceberg": 2.0},
     ("changed", "ours", "bare"): {"delta": 1.3, "iceberg": 1.3},
     ("created", "ours", "bare"): {},
+    ("loaded", "ours", "bare"): {},
     ("few", "many", "alone"): {"delta": 1.1, "iceberg": 1.1},
 }
 _TITLES = {
@@ -37,6 +38,7 @@ _TITLES = {
     "big_newest": "the newest tenth, beside reading and writing just those rows",
     "changed": "small changed tables, beside bare MERGEs of literals",
     "created": "new small tables, beside bare CREATEs and MERGEs",
+    "loaded": "many new small tables at once, beside bare CREATEs and MERGEs",
     "few": "ten changed tables of many, beside the same ten alone",
     "idle": "the same, with nothing new",
     "manifests": "the same changes in more manifests",

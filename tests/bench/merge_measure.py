@@ -172,17 +172,7 @@ class Measurement:
         """Create tables of two rows, and change all of them."""
         bench, count = self.bench, self.sizes.tables
         bench.save("empty")
-        many = SmallTables(bench.store, "many", count)
-        many.source.commit()
-        bench.save("staged")
-        self._rounds(
-            "created",
-            "staged",
-            {
-                "ours": lambda: bench.merge("many"),
-                "bare": lambda: self._bare_small("bare", count, create=True),
-            },
-        )
+        many = self._create("created", count)
         bench.restore("staged")
         bench.merge("many")
         self._bare_small("bare", count, create=True)
@@ -198,6 +188,25 @@ class Measurement:
             },
         )
         bench.restore("empty")
+
+    def loads(self) -> None:
+        """Create as many tables at once as `few` names."""
+        self.bench.save("empty")
+        self._create("loaded", self.sizes.names)
+        self.bench.restore("empty")
+
+    def _create(self, name: str, count: int) -> SmallTables:
+        """Measure the first merge of tables; their manifest is the state `staged`."""
+        bench = self.bench
+        many = SmallTables(bench.store, "many", count)
+        many.source.commit()
+        bench.save("staged")
+        ways: dict[str, Callable[[], object]] = {
+            "ours": partial(bench.merge, "many"),
+            "bare": partial(self._bare_small, "bare", count, create=True),
+        }
+        self._rounds(name, "staged", ways)
+        return many
 
     def few(self) -> None:
         """Change ten tables of many, and ten of ten; then merge once more.

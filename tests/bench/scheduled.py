@@ -32,7 +32,7 @@ from tests.services.jars import spark_jars
 from tests.services.processes import ROOT, RUN_FOLDER
 from tests.support.spark_conf import join_confs
 
-_FORMATS = "delta", "iceberg"
+FORMATS = "delta", "iceberg"
 _SOURCE = "shop"
 _NUMBER = 7
 _TARGETS = "targets.json"
@@ -48,7 +48,7 @@ _FEW = session._FEW | {
 def main(arguments: Sequence[str]) -> int:
     """Measure, print, keep, and return the exit code."""
     parser = argparse.ArgumentParser("python -m tests.bench scheduled", description=__doc__)
-    parser.add_argument("--formats", nargs="+", choices=_FORMATS, default=_FORMATS)
+    parser.add_argument("--formats", nargs="+", choices=FORMATS, default=FORMATS)
     parser.add_argument("--tables", nargs="+", type=int, default=(1, 5, 50))
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--archive", action="store_true")
@@ -59,10 +59,15 @@ def main(arguments: Sequence[str]) -> int:
             measured = _measure(format_, tables, options)
             results[f"{format_}, {tables}"] = {way: asdict(cost) for way, cost in measured.items()}
             _report(format_, tables, measured)
-    result = RUN_FOLDER / f"bench-scheduled{'-archive' * options.archive}.json"
+    result = result_path(archive=options.archive)
     result.write_text(json.dumps(results, indent=1))
     print(f"kept in {result}")
     return 0
+
+
+def result_path(*, archive: bool = False) -> Path:
+    """Return where the results are kept."""
+    return RUN_FOLDER / f"bench-scheduled{'-archive' * archive}.json"
 
 
 def _report(format_: str, tables: int, measured: dict[str, Cost]) -> None:
