@@ -21,4 +21,6 @@ class ReadmeHook(MetadataHookInterface):
         )
         sources = f"Paths on this page are those of the source distribution (`{download}`)"
         text = re.sub(r"The pages are in the folder `docs`.*:", f"{sources}:", text)
+        text = text.replace("'.[", "'airflow-provider-binlog[")
+        text = re.sub(r" +# (in|from) a checkout(; .*)?$", "", text, flags=re.MULTILINE)
         metadata["readme"] = {"content-type": "text/markdown", "text": text}

@@ -142,11 +142,11 @@ def _tables(*, required: bool) -> Argument:
     )
 
 
-def _stream(default: str) -> Argument:
+def _stream(default: str, *, otherwise: str = "") -> Argument:
     return _argument(
         *("-o", "--output"),
         choices=["table", "json", "yaml", "plain"],
-        help=f"how they are printed; default: {default}, a line each, as they are read",
+        help=f"how they are printed; default: {default}, a line each, as they are read{otherwise}",
     )
 
 
@@ -218,7 +218,7 @@ COMMANDS: tuple[Command | Group, ...] = (
         "rows",
         "Decode row changes, one JSON object a line",
         f"{PACKAGE}.rows:run",
-        (_SOURCES, _TABLE, _FROM, _TO, _VERIFY, _stream("json")),
+        (_SOURCES, _TABLE, _FROM, _TO, _VERIFY, _stream("json", otherwise="; a summary: as text")),
     ),
     Command(
         "extract",

@@ -28,6 +28,13 @@ def name_run(context: Context) -> str:
     return f"{instance.dag_id} {instance.run_id} {instance.task_id}"
 
 
+def read_run(name: str) -> tuple[str, str, str] | None:
+    """Return what `name_run` joined; None if a person, or a tool, is named."""
+    parts = name.split(" ")
+    is_person = len(parts) != 3 or parts[1:] == ["by", "hand"]
+    return None if is_person else (parts[0], parts[1], parts[2])
+
+
 def seconds_to_follow(context: Context, follow: timedelta | None) -> float:
     """Return how long a task follows what grows: a retry for the rest, since its run started."""
     if follow is None:

@@ -8,8 +8,6 @@ from urllib.parse import urlencode, urlsplit
 
 from airflow.sdk import BaseOperatorLink, conf
 
-from airflow_provider_binlog.hooks.tasks import failed_with
-
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator
     from airflow.sdk.types import TaskInstanceKey
@@ -51,6 +49,9 @@ class BinlogErrorLink(BaseOperatorLink):
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:  # noqa: ARG002
         """Return the address; empty where the task failed with none of our errors."""
+        # A process that only loads plugins needs no operator, which this loads.
+        from airflow_provider_binlog.hooks.tasks import failed_with
+
         error = failed_with()
         return page_url("error", name=error) if error else ""
 

@@ -79,7 +79,11 @@ def describe_staged(
         describe_keyless([name for name in keyless if is_new("key", *name)]),
         describe_replaced(
             {
-                name: {column: count for column, count in counts.items() if is_new(*name, column)}
+                name: {
+                    column: count
+                    for column, count in counts.items()
+                    if is_new("value", *name, column)
+                }
                 for name, counts in replaced.items()
             }
         ),

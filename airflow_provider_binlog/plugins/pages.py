@@ -17,7 +17,7 @@ from urllib.parse import quote, urlsplit
 
 from airflow_provider_binlog.checkpoint import KEY_PREFIX, Checkpoint, checkpoint_key
 from airflow_provider_binlog.errors import BinlogError, CheckpointError, ConfigurationError
-from airflow_provider_binlog.hooks.tasks import VARIABLE_DESCRIPTION
+from airflow_provider_binlog.hooks.tasks import VARIABLE_DESCRIPTION, read_run
 from airflow_provider_binlog.names import read_table_name
 from airflow_provider_binlog.plugins import staged
 from airflow_provider_binlog.plugins.airflow_api import AirflowApi, AirflowRefusedError
@@ -94,7 +94,7 @@ class CheckpointView:
     @property
     def run(self) -> tuple[str, str, str] | None:
         """The run that saved it; None if a person did."""
-        return None if self.saved is None else _run_of(self.saved.saved_by)
+        return None if self.saved is None else read_run(self.saved.saved_by)
 
     @property
     def saved_at(self) -> datetime | None:
@@ -350,7 +350,7 @@ class Pages:
             manifest=read.manifest,
             oldest=read.oldest,
             newest=read.newest,
-            run=_run_of(read.manifest.created_by),
+            run=read_run(read.manifest.created_by),
         )
 
     async def events(self, dag_id: str, name: str, position: str) -> str:
@@ -483,14 +483,8 @@ def _read_checkpoint(variable: dict[str, Any]) -> CheckpointView:
         return CheckpointView(None, text, str(error))
 
 
-def _run_of(created_by: str) -> tuple[str, str, str] | None:
-    """Return DAG, run and task of a name that a task noted; None if a person is named."""
-    names = created_by.split(" ")
-    return (names[0], names[1], names[2]) if len(names) == 3 else None
-
-
 def _dag_of(saved_by: str) -> str:
-    run = _run_of(saved_by)
+    run = read_run(saved_by)
     return run[0] if run else ""
 
 
@@ -546,11 +540,11 @@ def _entries(status: SourceStatus | None, merges: Sequence[TaskRun]) -> list[Ent
     ]
     if status is not None:
         entries += [
-            Entry(summary.created_at, "range", summary, _run_of(summary.created_by))
+            Entry(summary.created_at, "range", summary, read_run(summary.created_by))
             for summary in status.ranges
         ]
         entries += [
-            Entry(load.completed_at, "load", load, _run_of(load.created_by))
+            Entry(load.completed_at, "load", load, read_run(load.created_by))
             for load in status.loads
             if load.completed_at is not None
         ]

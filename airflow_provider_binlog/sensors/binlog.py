@@ -59,7 +59,8 @@ class BinlogPositionSensor(RendersObjects, BaseSensorOperator):
         snapshot or a staged range is not merged yet. (templated)
     :param when_nothing_new: ``"wait"`` for changes, ``"skip"`` this task and, with it, the run, or
         ``"proceed"``, for tasks that wait for changes themselves. Where a DAG has
-        ``max_active_runs=1``, a run that waits skips, too, once another one is queued.
+        ``max_active_runs=1``, a run that waits skips, too, once another one is queued, also one of
+        a backfill, or for a later time.
     :param min_bytes: Fewer bytes of log count as nothing new: a number, or a text such as
         ``"64 MiB"``.
     :param min_transactions: So many transactions are enough, whatever their bytes are. They are
@@ -152,7 +153,8 @@ class BinlogPositionSensor(RendersObjects, BaseSensorOperator):
         self.log.info("%s: %s", source.name, nothing)
         if self.when_nothing_new == "skip":
             raise AirflowSkipException(nothing)
-        if has_queued_run(self._find_blocked_dag()):
+        blocked = self._find_blocked_dag()
+        if blocked and has_queued_run(blocked):
             raise AirflowSkipException(f"{nothing}; another run is queued, which may start now")
         is_done = self.when_nothing_new == "proceed"
         return PokeReturnValue(is_done=is_done, xcom_value=described)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import closing
+from functools import partial
 from typing import Any, NamedTuple
 
 from airflow.sdk.exceptions import AirflowNotFoundException, AirflowRuntimeError
@@ -15,7 +17,7 @@ from asgiref.sync import sync_to_async
 from airflow_provider_binlog.checkpoint import checkpoint_key, load
 from airflow_provider_binlog.errors import BinlogError
 from airflow_provider_binlog.hooks.binlog import BinlogHook, read_settings
-from airflow_provider_binlog.hooks.metrics import send_lag
+from airflow_provider_binlog.hooks.metrics import send_lag, try_to_send_lag
 from airflow_provider_binlog.hooks.tasks import AirflowVariableStore
 from airflow_provider_binlog.position import Position, SourceIdentity
 from airflow_provider_binlog.sources.lag import Thresholds, read_lag
@@ -23,6 +25,8 @@ from airflow_provider_binlog.sources.settings import Connections, ConnectionSett
 from airflow_provider_binlog.transport.server import queries
 
 _PAUSE_SECONDS_MAX = 300.0
+
+_log = logging.getLogger(__name__)
 
 
 class BinlogPositionTrigger(BaseTrigger):
@@ -74,7 +78,7 @@ class BinlogPositionTrigger(BaseTrigger):
         pauses = _Pauses(self.poll_interval)
         while True:
             try:
-                if await sync_to_async(has_queued_run)(self.dag_id):
+                if self.dag_id and await sync_to_async(has_queued_run)(self.dag_id):
                     yield _event(reason="another run is queued")
                     return
                 since = await self._find_since()
@@ -112,10 +116,8 @@ class BinlogPositionTrigger(BaseTrigger):
         return None if checkpoint is None else (checkpoint.position, checkpoint.identity)
 
 
-def has_queued_run(dag_id: str | None) -> bool:
-    """Return whether a run of a DAG waits until it may start; None is no DAG."""
-    if dag_id is None:
-        return False
+def has_queued_run(dag_id: str) -> bool:
+    """Return whether a run of a DAG waits until it may start."""
     # A process that only parses DAGs does not need it.
     from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
@@ -131,12 +133,13 @@ def find_growth(
 ) -> dict[str, str]:
     """Return where the log ends, and why what follows a position is worth a run; or nothing.
 
-    A lag that thresholds need is sent. Without them it stays zero for as long as the trigger waits.
+    The lag is sent for as long as the run waits.
     """
     connect = Connections(settings).open
     with closing(connect()) as connection:
         end = queries.log_end(connection)
     if end.coordinates == position.coordinates:
+        try_to_send_lag(source, partial(read_lag, connect, position, identity), _log)
         return {}
     if not thresholds:
         return {"log_end": str(end), "reason": "the log has grown"}

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hmac
 import itertools
 import re
-import subprocess
 import sys
 from contextlib import nullcontext
 from datetime import timedelta
@@ -141,9 +140,3 @@ def test_every_option_of_airflow_exists(page: str) -> None:
     options += re.findall(r"`\[([a-z]+)\] ([a-z_]+)`", read(page))
 
     assert [each for each in options if not conf.has_option(each[0].lower(), each[1].lower())] == []
-
-
-@pytest.mark.parametrize("page", [page for page in PAGES_WITH_CODE if blocks(page, "shell")])
-def test_blocks_for_a_shell_can_be_read_by_one(page: str) -> None:
-    for block in blocks(page, "shell"):
-        subprocess.run(["bash", "-n"], input=block, text=True, check=True)

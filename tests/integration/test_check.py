@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import time
 from contextlib import closing, suppress
 from datetime import timedelta
@@ -269,26 +268,6 @@ def test_the_connection_test_says_the_same_of_the_server(
     is_ready, text = BinlogHook().test_connection()
     assert not is_ready
     assert "lacks REPLICATION SLAVE" in text
-
-
-@pytest.mark.usefixtures("shop")
-def test_statements_that_turn_gtids_on_are_executed_as_printed(
-    server: Server, capsys: pytest.CaptureFixture[str]
-) -> None:
-    is_mariadb = server.name.startswith("mariadb")
-    if not is_mariadb:
-        modes = ("ON_PERMISSIVE", "OFF_PERMISSIVE", "OFF")
-        execute(server, *(f"SET GLOBAL gtid_mode = {mode}" for mode in modes))
-        execute(server, "SET GLOBAL enforce_gtid_consistency = OFF")
-
-    found = [each for each in check(server, capsys)[1] if each["check"] == "gtid_mode"]
-
-    # MariaDB has GTIDs always.
-    assert [each["found"] for each in found] == ([] if is_mariadb else ["OFF"])
-    for finding in found:
-        execute(server, *re.findall(r"SET PERSIST [^;]*;", finding["repair"]))
-        (mended,) = [each for each in check(server, capsys)[1] if each["check"] == "gtid_mode"]
-        assert (mended["found"], mended["level"]) == ("ON", "ok")
 
 
 @pytest.mark.usefixtures("shop")

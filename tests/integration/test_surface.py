@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from airflow._shared.module_loading import import_string
-from airflow.sdk import Variable
+from airflow.sdk import DAG, Variable
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, TaskDeferred
 from airflow.sdk.observability import stats
 from airflow.triggers.base import BaseTrigger
@@ -20,6 +20,7 @@ from airflow_provider_binlog.checkpoint import Checkpoint
 from airflow_provider_binlog.errors import ConnectionLostError
 from airflow_provider_binlog.hooks.binlog import BinlogHook
 from airflow_provider_binlog.position import Position, SourceIdentity
+from airflow_provider_binlog.sensors import binlog
 from airflow_provider_binlog.sensors.binlog import BinlogPositionSensor
 from airflow_provider_binlog.sources.binlog_source import BinlogSource
 from airflow_provider_binlog.sources.lag import Thresholds
@@ -149,6 +150,10 @@ def test_it_waits_until_the_log_has_grown(
     assert not sensor().poke({}).is_done
     with pytest.raises(AirflowSkipException):
         sensor(when_nothing_new="skip").poke({})
+    with monkeypatch.context() as patched, DAG("shop", schedule=None, max_active_runs=1):
+        patched.setattr(binlog, "has_queued_run", {"shop": True}.__getitem__)
+        with pytest.raises(AirflowSkipException, match="another run is queued"):
+            sensor().poke({})
 
     database.execute("CREATE TABLE t (id INT PRIMARY KEY)")
     seen: Any = sensor(when_nothing_new="skip").poke({})

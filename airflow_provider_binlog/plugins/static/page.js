@@ -57,8 +57,9 @@
     });
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     if (answer.ok && page.getElementById("main")) return page;
-    const said = page.querySelector("main .notice")?.textContent;
-    throw new Error(said || `Airflow answered ${answer.status}.`);
+    // A link follows its text.
+    const said = page.querySelector("main .notice")?.firstChild?.textContent;
+    throw new Error(said || `Airflow answered with another page (${answer.status}).`);
   };
 
   // The next page that is read replaces it.

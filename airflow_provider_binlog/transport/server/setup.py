@@ -110,6 +110,9 @@ _TESTED = {Flavor.MYSQL: (8, 0), Flavor.MARIADB: (10, 6)}
 KEPT_MIN = timedelta(days=1)
 """Log that is kept for less time is warned of."""
 _WEEK_HOURS = 7 * 24
+_GTIDS_ONLINE = (
+    "https://dev.mysql.com/doc/refman/8.4/en/replication-mode-change-online-enable-gtids.html"
+)
 
 
 def list_settings(of: queries.ServerVersion, values: Mapping[str, str]) -> list[Finding]:
@@ -199,7 +202,7 @@ def list_settings(of: queries.ServerVersion, values: Mapping[str, str]) -> list[
                 "without GTIDs, capture cannot follow a failover, and each snapshot needs "
                 "LOCK TABLES"
             ),
-            repair=_enable_gtids(of, values),
+            repair=f"gtid_mode=ON, step by step: {_GTIDS_ONLINE}",
         ),
     ]
 
@@ -453,19 +456,6 @@ def _set(of: queries.ServerVersion, values: Mapping[str, str], name: str, value:
     if of.flavor is Flavor.MYSQL and of.version >= (8,):
         return f"SET PERSIST {name} = {value};"
     return f"SET GLOBAL {name} = {value}; and {name}={value} under [mysqld] in the option file."
-
-
-def _enable_gtids(of: queries.ServerVersion, values: Mapping[str, str]) -> str:
-    """Return the statements that turn GTIDs on, in their order."""
-    consistency = _set(of, values, "enforce_gtid_consistency", "ON")
-    off, on, last = (
-        _set(of, values, "gtid_mode", mode) for mode in ("OFF_PERMISSIVE", "ON_PERMISSIVE", "ON")
-    )
-    # In the last mode the server does not send transactions without GTIDs.
-    return (
-        f"on the server and its replicas {consistency} {off} {on} Once capture and the replicas "
-        f"have read what was logged before: {last}"
-    )
 
 
 @driver_errors()
