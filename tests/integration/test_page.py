@@ -445,7 +445,7 @@ def test_a_page_that_cannot_be_refreshed_says_so(
     alert.wait_for(state="detached", timeout=60_000)
 
     page.route("**/binlog/source?*", lambda route: route.fulfill(status=502, body="none"))
-    alert.filter(has_text="Airflow answered 502.").wait_for(timeout=60_000)
+    alert.filter(has_text="Airflow answered with another page (502).").wait_for(timeout=60_000)
     page.context.set_offline(True)
     page.unroute("**/binlog/source?*")
     # Also where one searches meanwhile.
