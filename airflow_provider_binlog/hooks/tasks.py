@@ -35,6 +35,12 @@ def read_run(name: str) -> tuple[str, str, str] | None:
     return None if is_person else (parts[0], parts[1], parts[2])
 
 
+def read_dag(name: str) -> str:
+    """Return the DAG in what `name_run` joined; empty if a person, or a tool, is named."""
+    run = read_run(name)
+    return run[0] if run else ""
+
+
 def seconds_to_follow(context: Context, follow: timedelta | None) -> float:
     """Return how long a task follows what grows: a retry for the rest, since its run started."""
     if follow is None:

@@ -17,7 +17,7 @@ from urllib.parse import quote, urlsplit
 
 from airflow_provider_binlog.checkpoint import KEY_PREFIX, Checkpoint, checkpoint_key
 from airflow_provider_binlog.errors import BinlogError, CheckpointError, ConfigurationError
-from airflow_provider_binlog.hooks.tasks import VARIABLE_DESCRIPTION, read_run
+from airflow_provider_binlog.hooks.tasks import VARIABLE_DESCRIPTION, read_dag, read_run
 from airflow_provider_binlog.names import read_table_name
 from airflow_provider_binlog.plugins import staged
 from airflow_provider_binlog.plugins.airflow_api import AirflowApi, AirflowRefusedError
@@ -145,7 +145,7 @@ class Pages:
             for name, view in (variables or {}).items()
             if name not in known and view.saved is not None
         }
-        dags = dict.fromkeys(_dag_of(run) for run in missing.values())
+        dags = dict.fromkeys(read_dag(run) for run in missing.values())
         older = await asyncio.gather(
             *(self._maybe_list_runs(dag_id) for dag_id in list(dags)[:_SOURCES_MAX] if dag_id)
         )
@@ -481,11 +481,6 @@ def _read_checkpoint(variable: dict[str, Any]) -> CheckpointView:
         return CheckpointView(Checkpoint.decode(text), text)
     except CheckpointError as error:
         return CheckpointView(None, text, str(error))
-
-
-def _dag_of(saved_by: str) -> str:
-    run = read_run(saved_by)
-    return run[0] if run else ""
 
 
 def _find_files(source: Source) -> Any:

@@ -18,7 +18,7 @@ from airflow_provider_binlog.checkpoint import (
 from airflow_provider_binlog.hooks import tasks
 from airflow_provider_binlog.hooks.metrics import send_lag
 from airflow_provider_binlog.hooks.object_storage import open_store
-from airflow_provider_binlog.hooks.tasks import AirflowVariableStore, RendersObjects, read_run
+from airflow_provider_binlog.hooks.tasks import AirflowVariableStore, RendersObjects, read_dag
 from airflow_provider_binlog.limits import read_size
 from airflow_provider_binlog.operators.arguments import (
     read_number,
@@ -91,8 +91,7 @@ class BinlogRetentionSensor(RendersObjects, BaseSensorOperator):
                     self.log.info("%s: there is no checkpoint yet", source.name)
                     return PokeReturnValue(is_done=True)
                 # This one may be a DAG of its own, by which the page finds no source.
-                run = read_run(saved.saved_by)
-                self.dag_of_source = run[0] if run else ""
+                self.dag_of_source = read_dag(saved.saved_by)
                 connect = Connections(server_settings(source)).open
                 lag = read_lag(connect, saved.position, saved.identity)
                 send_lag(source.name, lag)
