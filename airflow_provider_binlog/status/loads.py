@@ -77,7 +77,7 @@ def read_loads(
         begun = memory.read((key, "plan", id_), partial(_begun, files, id_), _COST)
         if begun is not None:
             records = files.find_records(id_)
-            first = min((each.modified for each in records if each.modified), default=None)
+            first = min((record.modified for record in records if record.modified), default=None)
             read = min(begun.chunks, len(records))
             loads.append(replace(begun, chunks_read=read, first_read_at=first))
     for id_ in complete[-count:]:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 OF_SESSIONS = {"docs/backlog.md": 1, "docs/consistent-reads.md": 2, "docs/tutorial.md": 1}
-"""How many blocks of a page read with a session of Spark: tests with one run those.
+"""Count of blocks, by page, that read with a session of Spark: tests with one run those.
 
 `tests/unit/spark/test_data_source.py`, and in `tests/integration` `test_published.py` and
 `test_tutorial.py`.
@@ -139,4 +139,4 @@ def test_every_option_of_airflow_exists(page: str) -> None:
     options = re.findall(r"\bAIRFLOW__([A-Z]+)__([A-Z_]+)", read(page))
     options += re.findall(r"`\[([a-z]+)\] ([a-z_]+)`", read(page))
 
-    assert [each for each in options if not conf.has_option(each[0].lower(), each[1].lower())] == []
+    assert [name for name in options if not conf.has_option(name[0].lower(), name[1].lower())] == []

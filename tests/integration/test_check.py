@@ -275,7 +275,7 @@ def test_a_clock_that_differs_is_a_warning(
     server: Server, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def find() -> dict[str, Any]:
-        (clock,) = [each for each in check(server, capsys)[1] if each["check"] == "clock"]
+        (clock,) = [row for row in check(server, capsys)[1] if row["check"] == "clock"]
         return clock
 
     same = find()

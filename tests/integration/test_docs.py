@@ -1,4 +1,4 @@
-"""What a reader types from the pages, typed: SQL, option files, and commands of Airflow."""
+"""The pages as a reader types them: SQL, option files, and commands of Airflow."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ OF_AMAZON = (
     "CREATE PROCEDURE mysql.rds_set_configuration(name VARCHAR(60), value INT) DO 0",
     "CREATE PROCEDURE mysql.rds_show_configuration() DO 0",
 )
-"""What only RDS and Aurora have: what they take is all that is checked."""
+"""Stand-ins for procedures of RDS and Aurora: only their arguments are checked."""
 
 
 class Account(NamedTuple):
@@ -76,14 +76,14 @@ def statements_for(server: Server, page: str) -> Iterator[str]:
     for block in blocks(page, "sql"):
         lines = [re.split(r"\s+-- ", f"{line} -- ") for line in block.splitlines()]
         text = "\n".join(line for line, comment, *_ in lines if not comment.startswith(other))
-        yield from filter(None, (each.strip() for each in re.split(r";(?:\n|$)", text)))
+        yield from filter(None, (part.strip() for part in re.split(r";(?:\n|$)", text)))
 
 
 @pytest.mark.parametrize("page", PAGES_WITH_SQL)
 def test_the_sql_of_a_page_runs_and_its_account_may_capture(page: str, account: Account) -> None:
     database = account.database
     statements = [*statements_for(database.server, page)]
-    makes_account = any(each.startswith("CREATE USER") for each in statements)
+    makes_account = any(statement.startswith("CREATE USER") for statement in statements)
     if not makes_account:
         database.execute(f"CREATE USER {account.user} IDENTIFIED BY '...'")
 
@@ -91,7 +91,8 @@ def test_the_sql_of_a_page_runs_and_its_account_may_capture(page: str, account: 
     try:
         database.execute(*map(account.here, statements))
     finally:
-        database.execute(*(f"DROP PROCEDURE {each.split()[2].split('(')[0]}" for each in OF_AMAZON))
+        names = (statement.split()[2].split("(")[0] for statement in OF_AMAZON)
+        database.execute(*(f"DROP PROCEDURE {name}" for name in names))
 
     if makes_account:
         (password,) = re.findall(r"CREATE USER .* BY '(.*)'", "\n".join(statements))
@@ -123,7 +124,7 @@ def test_a_server_with_the_option_file_of_a_page_can_be_captured(
 
     # An option file names the log; the variable says whether there is one.
     options["log_bin"] = "ON"
-    assert {each: variables[each] for each in options} == options
+    assert {name: variables[name] for name in options} == options
 
 
 # ------------------------------------------------------------------- commands
@@ -138,7 +139,7 @@ def commands(page: str) -> list[str]:
     """Return the commands of a page: lines of blocks, and those of Airflow's own in sentences."""
     text = read(page).replace("\\\n", " ")
     found = re.findall(rf"^{_COMMAND}.*$|(?<=`)airflow (?!binlog)[^`]+(?=`)", text, re.MULTILINE)
-    return [each for each in found if "…" not in each and not each.startswith(NOT_RUN)]
+    return [line for line in found if "…" not in line and not line.startswith(NOT_RUN)]
 
 
 COMMANDS = {
@@ -206,8 +207,8 @@ def reader(
 def write_dags(folder: Path) -> set[str]:
     """Write those DAGs of the pages that their commands name; return their names."""
     folder.mkdir()
-    every = [each for found in COMMANDS.values() for each in found]
-    names = {each.removeprefix(UNPAUSE) for each in every if each.startswith(UNPAUSE)}
+    every = [command for found in COMMANDS.values() for command in found]
+    names = {line.removeprefix(UNPAUSE) for line in every if line.startswith(UNPAUSE)}
     for name in names:
         (block,) = (
             block for page in COMMANDS for block in blocks(page, "python") if f'"{name}"' in block
@@ -218,7 +219,7 @@ def write_dags(folder: Path) -> set[str]:
 
 def test_every_command_of_the_pages_runs(reader: Reader, tmp_path: Path) -> None:
     dags = write_dags(tmp_path / "dags")
-    (connect,) = (each for each in COMMANDS["docs/glue.md"] if "add binlog_default" in each)
+    (connect,) = (line for line in COMMANDS["docs/glue.md"] if "add binlog_default" in line)
     extract = "airflow binlog extract shop s3://lake_s3@lake/staging --conn binlog_default"
     reader.enter("airflow dags reserialize")
     reader.enter(connect)
@@ -231,7 +232,7 @@ def test_every_command_of_the_pages_runs(reader: Reader, tmp_path: Path) -> None
 
     for typed in COMMANDS.values():
         reader.airflow.query("DELETE FROM connection")
-        if not any("add binlog_default" in each for each in typed):
+        if not any("add binlog_default" in command for command in typed):
             reader.enter(connect)
         for command in typed:
             reader.enter(command)

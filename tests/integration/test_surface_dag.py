@@ -159,7 +159,7 @@ def test_an_old_database_and_another_run_without_changes(
 
     assert set(states.values()) == {"success"}, states
     assert lake.differences(spark_environment, database) == []
-    planned = sorted(each["table"] for each in airflow.returned("plan"))
+    planned = sorted(table["table"] for table in airflow.returned("plan"))
     # As many tasks as eight chunks of the server's estimate.
     assert planned.count(f"{database.name}.numbers") > 1
     named = "SELECT rendered_map_index, state FROM task_instance WHERE task_id = 'snapshot'"

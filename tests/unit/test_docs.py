@@ -313,14 +313,14 @@ def test_every_error_has_its_section() -> None:
 
 def test_every_message_that_is_listed_occurs() -> None:
     files = (ROOT / OURS).rglob("*.py")
-    nodes = [each for path in files for each in ast.walk(ast.parse(path.read_text()))]
-    texts = {each.value for each in nodes if isinstance(each, ast.Constant)}
-    messages = "\n".join(each for each in texts if isinstance(each, str))
+    nodes = [node for path in files for node in ast.walk(ast.parse(path.read_text()))]
+    texts = {node.value for node in nodes if isinstance(node, ast.Constant)}
+    messages = "\n".join(text for text in texts if isinstance(text, str))
     lines = re.findall(r"^- (`.*?`): ", read("docs/troubleshooting.md"), re.MULTILINE | re.DOTALL)
 
     listed = [" ".join(message.split()) for line in lines for message in quoted(line)]
     assert len(listed) > 50
-    assert [each for each in listed if each not in messages] == []
+    assert [message for message in listed if message not in messages] == []
 
 
 def test_an_error_names_its_section() -> None:

@@ -34,7 +34,7 @@ def write_files(folder: Path) -> None:
 
 def test_each_file_is_a_partition_of_changes(spark: SparkSession, tmp_path: Path) -> None:
     write_files(tmp_path)
-    (block,) = (each for each in blocks("docs/backlog.md", "python") if "spark.read" in each)
+    (block,) = (code for code in blocks("docs/backlog.md", "python") if "spark.read" in code)
     names: dict[str, Any] = {"spark": spark}
 
     exec(block.replace("/backup/binlogs/", str(tmp_path)), names)  # noqa: S102  It is ours.
