@@ -9,6 +9,9 @@ PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3 python3
 # How many tests run at once, each process with servers and a Spark of its own.
 JOBS ?= 2
 
+# How often make bench takes each measure, if not as often as is best for it.
+TIMES = $(if $(ROUNDS),--rounds $(ROUNDS))
+
 UNIT = not slow and not spark and not server and not s3
 
 NEED_PYTHON = test -n '$(PYTHON)' || { \
@@ -70,12 +73,12 @@ links: $(STAMP) ## Ask whether every link of the pages to another site has an an
 	@$(BIN)/sphinx-build -q -b linkcheck docs .run/links
 
 bench: $(STAMP) ## Measure reading beside other readers (COMPARE=results.json), snapshots, and merging beside bare MERGEs.
-	@$(BIN)/python -m tests.bench readers $(if $(COMPARE),--compare $(COMPARE))
+	@$(BIN)/python -m tests.bench readers $(TIMES) $(if $(COMPARE),--compare $(COMPARE))
 	@$(BIN)/python -m tests.bench snapshots --rows $(or $(ROWS),10000000)
-	@$(BIN)/python -m tests.bench merge
-	@$(BIN)/python -m tests.bench scheduled
-	@$(BIN)/python -m tests.bench scheduled --archive --tables 5
-	@$(BIN)/python -m tests.bench postgresql
+	@$(BIN)/python -m tests.bench merge $(TIMES) $(if $(SCALE),--scale $(SCALE))
+	@$(BIN)/python -m tests.bench scheduled $(TIMES)
+	@$(BIN)/python -m tests.bench scheduled --archive --tables 5 $(TIMES)
+	@$(BIN)/python -m tests.bench postgresql $(TIMES)
 	@$(BIN)/python -m tests.bench freshness --every 2 --minutes $(or $(MINUTES),60)
 	@$(BIN)/python -m tests.bench chart
 

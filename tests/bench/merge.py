@@ -51,7 +51,7 @@ def main(arguments: list[str]) -> int:
     sizes = Sizes(
         rows=int(10_000_000 * options.scale),
         tables=options.tables,
-        names=options.names,
+        names=int(options.names * options.scale),
         manifests=int(2_000 * options.scale),
         rounds=options.rounds,
     )
@@ -70,9 +70,9 @@ def main(arguments: list[str]) -> int:
 
 def _parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser("python -m tests.bench merge", description=__doc__)
-    parser.add_argument("--scale", type=float, default=1.0, help="1: ten million rows")
+    parser.add_argument("--scale", type=float, default=1.0, help="1: ten million rows, 1,000 tables")
     parser.add_argument("--tables", type=int, default=100, help="small tables")
-    parser.add_argument("--names", type=int, default=1_000, help="tables of which ten change")
+    parser.add_argument("--names", type=int, default=1_000, help="tables, times the scale")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--formats", nargs="+", choices=_FORMATS, default=_FORMATS)
     parser.add_argument("--parts", nargs="+", choices=_PARTS, default=_PARTS)
