@@ -70,7 +70,7 @@ def main(arguments: list[str]) -> int:
 
 def _parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser("python -m tests.bench merge", description=__doc__)
-    parser.add_argument("--scale", type=float, default=1.0, help="1: ten million rows, 1,000 tables")
+    parser.add_argument("--scale", type=float, default=1.0, help="1: as large as it is documented")
     parser.add_argument("--tables", type=int, default=100, help="small tables")
     parser.add_argument("--names", type=int, default=1_000, help="tables, times the scale")
     parser.add_argument("--rounds", type=int, default=2)

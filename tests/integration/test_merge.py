@@ -113,13 +113,14 @@ def test_several_manifests_are_one_merge(quick_workplace: Workplace) -> None:
 # What a site may have chosen for its cluster.
 CHOSEN = {
     "spark.sql.defaultCatalog": "lake",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "0",
     "spark.sql.parser.escapedStringLiterals": "true",
     "spark.sql.parser.quotedRegexColumnNames": "true",
 }
 
 
 def test_names_may_hold_anything(workplace: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever a site has chosen that names and texts depend on."""
+    """Whatever a site has chosen that names, texts and rows depend on."""
     reading_session(workplace.spark)
     new_session = SparkSession.newSession
 

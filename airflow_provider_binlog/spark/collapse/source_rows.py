@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  PySpark's own habit.
@@ -48,9 +48,13 @@ from airflow_provider_binlog.spark.staged.changes import (
     INDEX,
     ORDER,
     PART,
+    can_take_last,
     check_digests,
     read_changes,
+    read_table,
+    select_last,
 )
+from airflow_provider_binlog.spark.staged.few_parts import COUNT, HAS_ARROW
 from airflow_provider_binlog.spark.staged.files import SourceFiles, damaged
 from airflow_provider_binlog.spark.target.protocol import DELETED, LACKS, source_column
 from airflow_provider_binlog.spark.target.spark_target import (
@@ -62,9 +66,14 @@ from airflow_provider_binlog.spark.target.sql import select_source_rows
 from airflow_provider_binlog.spark.target.state import TargetState
 from airflow_provider_binlog.staging.paths import part_sequence
 
-# What is computed on the driver: change rows, and bytes of compressed Parquet.
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# What is computed on the driver: change rows, and bytes of compressed Parquet; of whole images,
+# which the driver also reads, those in memory.
 _FEW_ROWS = 10_000
 _FEW_BYTES = 2 << 20
+_FEW_MEMORY = 16 << 20
 # Plans for keys alone are compiled, too. Every executor holds 40 bytes for 64 changes.
 _MANY_ROWS, _MOST_ROWS = 500_000, 1 << 27
 # As many files as one task reads one after the other.
@@ -101,12 +110,16 @@ class SparkRows:
         """See `RowMaker`."""
         if self._verify:
             check_digests(self._sessions.get(), self._files, segment.parts)
-        session, few = self._prepare(segment, state), _has_few_rows(segment)
-        rows, counts = self._collapse(session, segment, state)
+        few, table = _has_few_rows(segment), None
+        if few and HAS_ARROW and can_take_last(segment):
+            table = read_table(self._files, segment, memory=_FEW_MEMORY)
+            few = table is not None
+        session = self._prepare(segment, state, few=few)
+        rows, counts = self._collapse(session, segment, state, table, few=few)
         _check_count(segment, counts)
         if segment.mode.is_multiset or segment.mode.is_history:
             if segment.replaces_rows(state):
-                rows, counts = _finish_alone(segment, rows, counts)
+                rows, counts = _finish_alone(segment, rows, counts, few=few)
         elif segment.mode.keeps_removed:
             rows, counts = _keep_deleted(segment, rows, counts, alone=segment.replaces_rows(state))
         return SourceRows(rows, segment.bytes, few, counts)
@@ -116,31 +129,41 @@ class SparkRows:
         session = self._sessions.get()
         return SourceRows(session.sql(select_source_rows(table, columns)), size)
 
-    def _prepare(self, segment: Segment, state: TargetState | None) -> SparkSession:
+    def _prepare(self, segment: Segment, state: TargetState | None, *, few: bool) -> SparkSession:
         """Return the session that a table is merged in, and prepare it and this thread."""
         size = 0 if state is None else state.bytes
-        session = self._sessions.get(few=_has_few_rows(segment) and size <= SMALL_TARGET_BYTES)
+        session = self._sessions.get(few=few and size <= SMALL_TARGET_BYTES)
         share(session)
         source = EXPANSION * segment.bytes
         # Of the target about as much meets the source, as long as no more is known.
         set_partitions(session, source + min(source, size))
         return session
 
-    def _read(self, session: SparkSession, segment: Segment) -> DataFrame:
+    def _read(self, session: SparkSession, segment: Segment, *, few: bool) -> DataFrame:
         changes = _of_mode(segment, read_changes(session, self._files, segment))
         # Few in one partition are not shuffled.
-        is_one = _has_few_rows(segment) and len(segment.parts) <= _FEW_PARTS
-        return changes.coalesce(1) if is_one else changes
+        return changes.coalesce(1) if few and len(segment.parts) <= _FEW_PARTS else changes
 
     def _collapse(
-        self, session: SparkSession, segment: Segment, state: TargetState | None
+        self,
+        session: SparkSession,
+        segment: Segment,
+        state: TargetState | None,
+        table: pa.Table | None,
+        *,
+        few: bool,
     ) -> tuple[DataFrame, Collapsed]:
         """Return what is left of each key, as the mode has it, and the counts of that."""
-        range_of, few = _find_key_column(segment, state), _has_few_rows(segment)
+        range_of = _find_key_column(segment, state)
         is_whole = not (segment.groups or segment.mode.is_history or segment.mode.is_multiset)
         if is_whole and not few:
             return self._reduce(session, segment, range_of)
-        changes, keep = self._read(session, segment), _keep_of(segment)
+        if table is not None:
+            last = select_last(session, table, segment)
+            rows = as_literals(_finish_last(segment, last))
+            return rows, count_literals(rows, range_of)
+        changes = self._read(session, segment, few=few)
+        keep: Keep = as_literals if few else checkpoint
         # Whether the lake table has rows that patches may be of.
         has_rows = state is not None and not segment.starts_empty
         if segment.mode.is_multiset:
@@ -175,21 +198,24 @@ class SparkRows:
 
 
 def _has_few_rows(segment: Segment) -> bool:
-    """Whether the changes are computed on the driver."""
+    """Whether the changes are few enough to be literals."""
     return segment.rows <= _FEW_ROWS and segment.bytes <= _FEW_BYTES
 
 
-def _keep_of(segment: Segment) -> Keep:
-    return as_literals if _has_few_rows(segment) else checkpoint
+def _finish_last(segment: Segment, last: DataFrame) -> DataFrame:
+    """Return what `collapse` returns, of the last changes."""
+    columns = [*map(source_column, range(len(segment.target_columns)))]
+    columns += [BASED] * (segment.base is not None)
+    return last.selectExpr(*columns, f"{IS_END} AS {DELETED}", f"`{COUNT}` AS {CHANGES}")
 
 
 def _finish_alone(
-    segment: Segment, rows: DataFrame, counts: Collapsed
+    segment: Segment, rows: DataFrame, counts: Collapsed, *, few: bool
 ) -> tuple[DataFrame, Collapsed]:
     """Return the copies, or the versions, that are all that there are."""
     if segment.mode.is_multiset:
         return repeat_copies(rows, counts), counts
-    rows = _keep_of(segment)(fold_alone(rows, segment))
+    rows = (as_literals if few else checkpoint)(fold_alone(rows, segment))
     return rows, replace(counts, deletes=0, upserts=rows.count())
 
 

@@ -67,6 +67,8 @@ _PINNED = {
     "spark.sql.variable.substitute": "false",
     # Else a name in quotes would be a pattern.
     "spark.sql.parser.quotedRegexColumnNames": "false",
+    # PySpark takes no 0, Spark's word for any number.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
 }
 _CHEAP = {
     # Delta sorts the few files of a small table's log into 50 partitions, at each commit.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Sequence
 from functools import reduce
+from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  PySpark's own habit.
@@ -25,6 +26,13 @@ from airflow_provider_binlog.snapshot_manifest import SNAPSHOTS
 from airflow_provider_binlog.spark.plan.fold import StartWithin
 from airflow_provider_binlog.spark.plan.segment import Segment
 from airflow_provider_binlog.spark.plan.table_log import Point
+from airflow_provider_binlog.spark.staged.few_parts import (
+    COUNT,
+    MANIFEST,
+    read_parts,
+    take_last,
+    to_frame,
+)
 from airflow_provider_binlog.spark.staged.files import SourceFiles, damaged
 from airflow_provider_binlog.spark.staged.parts import SchemaRows
 from airflow_provider_binlog.spark.target.modes import (
@@ -39,6 +47,9 @@ from airflow_provider_binlog.spark.target.modes import (
 )
 from airflow_provider_binlog.spark.target.protocol import held, source_column
 from airflow_provider_binlog.spark.target.sql import column_list, literal
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 CHANGE = "change"
 """Column of a change: its `ChangeType`."""
@@ -77,6 +88,38 @@ def read_changes(
     if segment.is_changelog or not frames:
         frames.append(_removals(session, segment))
     return reduce(DataFrame.unionAll, frames)
+
+
+def can_take_last(segment: Segment) -> bool:
+    """Whether all rows are whole, of one schema, and merged into what is current."""
+    mode = segment.mode
+    if mode.kind != "current" or mode.deletes == "ignore" or len(segment.reads) != 1:
+        return False
+    (rows,) = segment.reads
+    key = [rows.names[name] for name in segment.key if name in rows.names]
+    is_whole = segment.start is None and rows.images is None and len(key) == len(segment.key)
+    return is_whole and "array<float>" not in map(rows.columns.get, key)
+
+
+def read_table(files: SourceFiles, segment: Segment, *, memory: int) -> pa.Table | None:
+    """Return the rows of a segment that `can_take_last`; see `read_parts`."""
+    (rows,) = segment.reads
+    return read_parts(files, rows.parts, _stored(segment, rows), memory=memory)
+
+
+def select_last(session: SparkSession, table: pa.Table, segment: Segment) -> DataFrame:
+    """Return the last change of each key, as `read_changes` does, and `COUNT`, without a job.
+
+    The table is that of `read_table`.
+    """
+    (rows,) = segment.reads
+    # The lake's types are those of the parts or wider ones, in which values stay different.
+    last = take_last(table, [rows.names[name] for name in segment.key])
+    return _select(to_frame(session, last), _named(MANIFEST), segment, rows, [_named(COUNT)])
+
+
+def _named(name: str) -> Column:
+    return F.col(quote_identifier(name))
 
 
 def check_digests(session: SparkSession, files: SourceFiles, parts: Sequence[Part]) -> None:
@@ -134,12 +177,16 @@ def _change_columns(segment: Segment, rows: SchemaRows) -> dict[str, str]:
     return {name: type_ for name, type_ in _STAGED.items() if name in needed}
 
 
+def _stored(segment: Segment, rows: SchemaRows) -> dict[str, str]:
+    """Return the columns that are read of the parts, and their types."""
+    return rows.columns | _change_columns(segment, rows)
+
+
 def _scan(
     session: SparkSession, files: SourceFiles, segment: Segment, rows: SchemaRows
 ) -> DataFrame:
     """Return parts of one schema as they are stored, without columns that nothing needs."""
-    stored = rows.columns | _change_columns(segment, rows)
-    reader = session.read.schema(column_list(stored))
+    reader = session.read.schema(column_list(_stored(segment, rows)))
     # A path is a path: names of folders may hold what globs are made of. Files follow today's
     # calendar whatever their writer put into their metadata.
     reader = reader.option("__globPaths__", "false").option("datetimeRebaseMode", "CORRECTED")
@@ -154,12 +201,24 @@ def _read_rows(
     *,
     located: bool,
 ) -> DataFrame:
-    own = {name: held for held, name in segment.mode.names.items()}
     frame = _scan(session, files, segment, rows)
     # Also right for a table with a column called `_metadata`.
     metadata = frame.metadataColumn("_metadata")
     file_name = metadata.getField("file_name")
     sequence = F.substring(file_name, 1, 16).cast("bigint")
+    location = [file_name.alias(PART), metadata.getField("row_index").alias(INDEX)]
+    return _select(frame, sequence, segment, rows, location if located else ())
+
+
+def _select(
+    frame: DataFrame,
+    sequence: Column,
+    segment: Segment,
+    rows: SchemaRows,
+    more: Sequence[Column] = (),
+) -> DataFrame:
+    """Return the changes of stored rows, as the lake table has them, with `more` columns."""
+    own = {name: held for held, name in segment.mode.names.items()}
     if segment.start is not None:
         frame = frame.where((sequence != segment.start.sequence) | ~_precedes(segment.start))
     image = _image(rows, sequence)
@@ -191,10 +250,9 @@ def _read_rows(
         of = {"sequence": sequence, "gtid": F.col(GTID), "at": F.col(COMMIT_TS)}
         known = (F.when(~based, value).alias(name) for name, value in of.items())
         columns.append(F.struct(*known).alias(TRANSACTION))
-    if located:
-        columns += [file_name.alias(PART), metadata.getField("row_index").alias(INDEX)]
     return frame.select(
         *columns,
+        *more,
         F.col(CHANGE_TYPE).alias(CHANGE),
         F.struct(sequence.alias("sequence"), F.col(ROW).alias("row")).alias(ORDER),
     )

@@ -1,7 +1,8 @@
-"""Kept rows: those that become literals are the same as those that stay on the executors."""
+"""Kept rows: literals are the rows that stay on the executors, whoever reads the parts."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider_binlog.spark.collapse.kept_rows import (
+    IS_END,
     KeyColumn,
     as_literals,
     checkpoint,
@@ -20,7 +22,13 @@ from airflow_provider_binlog.spark.collapse.source_rows import collapse
 from airflow_provider_binlog.spark.job.session import configure
 from airflow_provider_binlog.spark.plan.planner import plan_table
 from airflow_provider_binlog.spark.plan.table_log import TableLog
-from airflow_provider_binlog.spark.staged.changes import read_changes
+from airflow_provider_binlog.spark.staged.changes import (
+    can_take_last,
+    read_changes,
+    read_table,
+    select_last,
+)
+from airflow_provider_binlog.spark.staged.few_parts import COUNT
 from airflow_provider_binlog.spark.staged.files import HadoopFiles
 from airflow_provider_binlog.table_options import TableOptions
 from tests.unit.spark.staged_changes import ColumnType
@@ -28,6 +36,7 @@ from tests.unit.spark.staged_changes import ColumnType
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from airflow_provider_binlog.spark.plan.segment import Segment
     from tests.unit.spark.workplace import Workplace
 
 pytestmark = pytest.mark.spark
@@ -61,7 +70,8 @@ def test_literals_are_the_rows_of_the_executors(quick_workplace: Workplace) -> N
     workplace = quick_workplace
     session = workplace.spark.newSession()
     configure(session, {}, few=True)
-    changes = _staged_changes(workplace, session)
+    files, segment = _stage(workplace)
+    changes = read_changes(session, files, segment)
     rows = collapse(changes.coalesce(1), width=len(_VALUES) + 2, key=(0, 1))
 
     literals, kept = as_literals(rows), checkpoint(rows)
@@ -99,7 +109,34 @@ def test_a_null_key_lies_in_no_interval(spark: SparkSession) -> None:
     assert count_literals(as_literals(frame), column).intervals == ()
 
 
-def _staged_changes(workplace: Workplace, session: SparkSession) -> DataFrame:
+@pytest.mark.parametrize("key", [("id", "part"), ("id",), *((name,) for name in _VALUES)], ids=str)
+def test_the_last_changes_by_arrow_are_those_by_spark(
+    quick_workplace: Workplace, key: tuple[str, ...]
+) -> None:
+    workplace = quick_workplace
+    session = workplace.spark.newSession()
+    configure(session, {}, few=True)
+    files, segment = _stage(workplace)
+    segment = replace(segment, key=key, null_safe=True)
+    names = [*segment.columns]
+    columns = [f"c{index}" for index in range(len(names))]
+
+    assert can_take_last(segment) == (key != ("vector",))
+    if not can_take_last(segment):
+        return
+    table = read_table(files, segment, memory=1 << 20)
+    assert table is not None
+    by_arrow = select_last(session, table, segment)
+
+    changes = read_changes(session, files, segment).coalesce(1)
+    by_spark = collapse(changes, width=len(names), key=[names.index(name) for name in key])
+    assert "LocalRelation" in by_arrow._jdf.queryExecution().optimizedPlan().toString()
+    found = by_arrow.selectExpr(*columns, f"{IS_END} AS deleted", f"`{COUNT}` AS changes")
+    assert _texts(found) == _texts(by_spark.select(*columns, "deleted", "changes"))
+
+
+def _stage(workplace: Workplace) -> tuple[HadoopFiles, Segment]:
+    """Stage changes of every type, and return what is to be read of them."""
     source = workplace.new_source()
     types = {
         "id": ColumnType("int", pa.int32(), nullable=False),
@@ -119,7 +156,7 @@ def _staged_changes(workplace: Workplace, session: SparkSession) -> DataFrame:
     assert plan is not None
     assert plan.segment is not None
     files = HadoopFiles(workplace.spark, f"{workplace.root}/staging", source.name)
-    return read_changes(session, files, plan.segment)
+    return files, plan.segment
 
 
 def _texts(rows: DataFrame) -> list[tuple[Any, ...]]:
