@@ -39,14 +39,20 @@ def test_a_null_key_is_found_beside_others_in_a_large_table(workplace: Workplace
     workplace.follow(table, table_options=rules)
 
 
-def test_null_in_a_key_that_is_not_null_is_refused(quick_workplace: Workplace) -> None:
+def test_null_in_a_key_that_is_not_null_is_refused_before_a_column_is_added(
+    quick_workplace: Workplace,
+) -> None:
     source = quick_workplace.new_source()
     table = source.create(quick_workplace.database, "t", {"id": INT, "n": BIGINT}, ("id",))
     table.insert(id=1, n=1)
-    table.insert(id=None, n=2)
+    source.commit()
+    quick_workplace.merge()
+    table.alter("ADD COLUMN note TEXT", table.types | {"note": TEXT})
+    table.insert(id=None, n=2, note="new")
     source.commit()
 
     failed = quick_workplace.failure()
 
     assert failed.error is not None
     assert "a staged row has NULL in a key column that is NOT NULL" in failed.error
+    assert [*quick_workplace.state(table).columns] == ["id", "n"]

@@ -12,17 +12,20 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812  PySpark's own habit.
 
-from airflow_provider_binlog.changes import ChangeType
+from airflow_provider_binlog.changes import CHANGE_TYPE, ChangeType
 from airflow_provider_binlog.spark.names import quote_text
-from airflow_provider_binlog.spark.staged.changes import CHANGE
+from airflow_provider_binlog.spark.staged.changes import CHANGE, ENDS
+from airflow_provider_binlog.spark.staged.few_parts import COUNT
 from airflow_provider_binlog.spark.target.protocol import DELETED
 
-ENDS = (ChangeType.DELETE.value, ChangeType.UPDATE_PREIMAGE.value)
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 _BEGINS = (ChangeType.INSERT.value, ChangeType.UPDATE_POSTIMAGE.value)
 IS_END = (
     f"CASE WHEN {CHANGE} IN {_BEGINS} THEN false WHEN {CHANGE} IN {ENDS} THEN true"
@@ -207,18 +210,32 @@ def as_literals(rows: DataFrame) -> DataFrame:
 
 def count_literals(rows: DataFrame, range_of: KeyColumn | None) -> Collapsed:
     """Count collapsed rows that are literals, without a job."""
-    columns: list[str | Column] = [CHANGES, DELETED]
+    literals = rows.select(CHANGES, DELETED, *_select_key(range_of)).collect()
+    changes, deletes = sum(row[0] for row in literals), sum(row[1] for row in literals)
+    intervals = () if range_of is None else _find_all(row[2:] for row in literals)
+    return Collapsed(changes, deletes, len(literals) - deletes, intervals)
+
+
+def count_last(last: pa.Table, rows: DataFrame, range_of: KeyColumn | None) -> Collapsed:
+    """Count the last changes of `read_last`, whose source rows are literals, without a job."""
+    types, counts = last[CHANGE_TYPE].to_pylist(), cast("list[int]", last[COUNT].to_pylist())
+    deletes = sum(type_ in ENDS for type_ in types)
+    intervals: tuple[Interval, ...] = ()
     if range_of is not None:
-        columns += [as_text(F.col(range_of.name), range_of), measure(range_of)]
-    literals = rows.select(*columns).collect()
-    deletes = sum(row[1] for row in literals)
-    values = [(row[2], row[3]) for row in literals if range_of is not None and row[2] is not None]
-    return Collapsed(
-        changes=sum(row[0] for row in literals),
-        deletes=deletes,
-        upserts=len(literals) - deletes,
-        intervals=find_intervals(values) if len(values) == len(literals) else (),
-    )
+        intervals = _find_all(rows.select(*_select_key(range_of)).collect())
+    return Collapsed(sum(counts), deletes, len(types) - deletes, intervals)
+
+
+def _select_key(range_of: KeyColumn | None) -> list[Column]:
+    if range_of is None:
+        return []
+    return [as_text(F.col(range_of.name), range_of), measure(range_of)]
+
+
+def _find_all(keys: Iterable[Any]) -> tuple[Interval, ...]:
+    """Return the intervals of keys, each its text and its measure; none if one is NULL."""
+    known = [*keys]
+    return () if any(text is None for text, _ in known) else find_intervals(known)
 
 
 def size_in_bytes(rows: DataFrame) -> int:

@@ -18,7 +18,6 @@ from airflow_provider_binlog.manifest import Part
 from airflow_provider_binlog.spark.collapse.counted_rows import count_copies, repeat_copies
 from airflow_provider_binlog.spark.collapse.kept_rows import (
     CHANGES,
-    ENDS,
     IS_END,
     Collapsed,
     Keep,
@@ -28,6 +27,7 @@ from airflow_provider_binlog.spark.collapse.kept_rows import (
     checkpoint_counted,
     count_actions,
     count_columns,
+    count_last,
     count_literals,
     counted,
     has_intervals,
@@ -45,16 +45,17 @@ from airflow_provider_binlog.spark.names import quote_text
 from airflow_provider_binlog.spark.plan.segment import Segment
 from airflow_provider_binlog.spark.staged.changes import (
     BASED,
+    ENDS,
     INDEX,
     ORDER,
     PART,
     can_take_last,
     check_digests,
     read_changes,
-    read_table,
+    read_last,
     select_last,
 )
-from airflow_provider_binlog.spark.staged.few_parts import COUNT, HAS_ARROW
+from airflow_provider_binlog.spark.staged.few_parts import HAS_ARROW
 from airflow_provider_binlog.spark.staged.files import SourceFiles, damaged
 from airflow_provider_binlog.spark.target.protocol import DELETED, LACKS, source_column
 from airflow_provider_binlog.spark.target.spark_target import (
@@ -110,12 +111,12 @@ class SparkRows:
         """See `RowMaker`."""
         if self._verify:
             check_digests(self._sessions.get(), self._files, segment.parts)
-        few, table = _has_few_rows(segment), None
+        few, last = _has_few_rows(segment), None
         if few and HAS_ARROW and can_take_last(segment):
-            table = read_table(self._files, segment, memory=_FEW_MEMORY)
-            few = table is not None
+            last = read_last(self._files, segment, memory=_FEW_MEMORY)
+            few = last is not None
         session = self._prepare(segment, state, few=few)
-        rows, counts = self._collapse(session, segment, state, table, few=few)
+        rows, counts = self._collapse(session, segment, state, last, few=few)
         _check_count(segment, counts)
         if segment.mode.is_multiset or segment.mode.is_history:
             if segment.replaces_rows(state):
@@ -149,7 +150,7 @@ class SparkRows:
         session: SparkSession,
         segment: Segment,
         state: TargetState | None,
-        table: pa.Table | None,
+        last: pa.Table | None,
         *,
         few: bool,
     ) -> tuple[DataFrame, Collapsed]:
@@ -158,10 +159,9 @@ class SparkRows:
         is_whole = not (segment.groups or segment.mode.is_history or segment.mode.is_multiset)
         if is_whole and not few:
             return self._reduce(session, segment, range_of)
-        if table is not None:
-            last = select_last(session, table, segment)
-            rows = as_literals(_finish_last(segment, last))
-            return rows, count_literals(rows, range_of)
+        if last is not None:
+            rows = select_last(session, last, segment)
+            return rows, count_last(last, rows, range_of)
         changes = self._read(session, segment, few=few)
         keep: Keep = as_literals if few else checkpoint
         # Whether the lake table has rows that patches may be of.
@@ -200,13 +200,6 @@ class SparkRows:
 def _has_few_rows(segment: Segment) -> bool:
     """Whether the changes are few enough to be literals."""
     return segment.rows <= _FEW_ROWS and segment.bytes <= _FEW_BYTES
-
-
-def _finish_last(segment: Segment, last: DataFrame) -> DataFrame:
-    """Return what `collapse` returns, of the last changes."""
-    columns = [*map(source_column, range(len(segment.target_columns)))]
-    columns += [BASED] * (segment.base is not None)
-    return last.selectExpr(*columns, f"{IS_END} AS {DELETED}", f"`{COUNT}` AS {CHANGES}")
 
 
 def _finish_alone(

@@ -69,6 +69,8 @@ _PINNED = {
     "spark.sql.parser.quotedRegexColumnNames": "false",
     # PySpark takes no 0, Spark's word for any number.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+    # Few rows of Arrow's are part of a plan.
+    "spark.sql.execution.arrow.localRelationThreshold": "48MB",
 }
 _CHEAP = {
     # Delta sorts the few files of a small table's log into 50 partitions, at each commit.

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  PySpark's own habit.
 
 from airflow_provider_binlog.changes import (
@@ -23,18 +23,18 @@ from airflow_provider_binlog.changes import (
 from airflow_provider_binlog.manifest import Part
 from airflow_provider_binlog.names import quote_identifier
 from airflow_provider_binlog.snapshot_manifest import SNAPSHOTS
+from airflow_provider_binlog.spark.names import quote_text
 from airflow_provider_binlog.spark.plan.fold import StartWithin
 from airflow_provider_binlog.spark.plan.segment import Segment
 from airflow_provider_binlog.spark.plan.table_log import Point
 from airflow_provider_binlog.spark.staged.few_parts import (
-    COUNT,
     MANIFEST,
     read_parts,
     take_last,
     to_frame,
 )
 from airflow_provider_binlog.spark.staged.files import SourceFiles, damaged
-from airflow_provider_binlog.spark.staged.parts import SchemaRows
+from airflow_provider_binlog.spark.staged.parts import RowImages, SchemaRows
 from airflow_provider_binlog.spark.target.modes import (
     ABSENT,
     CHANGELOG_COLUMNS,
@@ -45,11 +45,14 @@ from airflow_provider_binlog.spark.target.modes import (
     STAGED_AS,
     START,
 )
-from airflow_provider_binlog.spark.target.protocol import held, source_column
+from airflow_provider_binlog.spark.target.protocol import DELETED, held, source_column
 from airflow_provider_binlog.spark.target.sql import column_list, literal
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+ENDS = (ChangeType.DELETE.value, ChangeType.UPDATE_PREIMAGE.value)
+"""The changes that leave their key without a row."""
 
 CHANGE = "change"
 """Column of a change: its `ChangeType`."""
@@ -101,25 +104,32 @@ def can_take_last(segment: Segment) -> bool:
     return is_whole and "array<float>" not in map(rows.columns.get, key)
 
 
-def read_table(files: SourceFiles, segment: Segment, *, memory: int) -> pa.Table | None:
-    """Return the rows of a segment that `can_take_last`; see `read_parts`."""
-    (rows,) = segment.reads
-    return read_parts(files, rows.parts, _stored(segment, rows), memory=memory)
+def read_last(files: SourceFiles, segment: Segment, *, memory: int) -> pa.Table | None:
+    """Return the last change of each key, of a segment that `can_take_last`, and its `COUNT`.
 
+    None if the changes take more memory; see `read_parts`.
 
-def select_last(session: SparkSession, table: pa.Table, segment: Segment) -> DataFrame:
-    """Return the last change of each key, as `read_changes` does, and `COUNT`, without a job.
-
-    The table is that of `read_table`.
+    Raises:
+        StagingError: As `read_parts` does; or a key is NULL that may not be.
     """
     (rows,) = segment.reads
+    table = read_parts(files, rows.parts, _stored(segment, rows), memory=memory)
+    if table is None:
+        return None
+    key = [rows.names[name] for name in segment.key]
+    if not segment.null_safe and any(table[name].null_count for name in key):
+        # Spark would find it while it commits, when columns of the lake table are changed already.
+        raise damaged(_NULL_KEY, columns=",".join(key))
     # The lake's types are those of the parts or wider ones, in which values stay different.
-    last = take_last(table, [rows.names[name] for name in segment.key])
-    return _select(to_frame(session, last), _named(MANIFEST), segment, rows, [_named(COUNT)])
+    return take_last(table, key)
 
 
-def _named(name: str) -> Column:
-    return F.col(quote_identifier(name))
+def select_last(session: SparkSession, last: pa.Table, segment: Segment) -> DataFrame:
+    """Return the source rows of the changes of `read_last`, without a job."""
+    (rows,) = segment.reads
+    # No other change type was read.
+    deleted = f"{_ENDS_ROW} AS {DELETED}"
+    return to_frame(session, last).selectExpr(*_list_columns(segment, rows), deleted)
 
 
 def check_digests(session: SparkSession, files: SourceFiles, parts: Sequence[Part]) -> None:
@@ -143,6 +153,12 @@ def check_digests(session: SparkSession, files: SourceFiles, parts: Sequence[Par
             )
 
 
+_NULL_KEY = "a staged row has NULL in a key column that is NOT NULL"
+# Columns of stored rows beside those of their table, as `MANIFEST` is.
+_FILE_NAME, _ROW_INDEX, _IMAGE_NUMBER = "file ", "row ", quote_identifier("image ")
+_SEQUENCE = quote_identifier(MANIFEST)
+_INSERTED = f"{CHANGE_TYPE} = {quote_text(ChangeType.INSERT.value)}"
+_ENDS_ROW = f"{CHANGE_TYPE} IN {ENDS}"
 _STAGED = {
     CHANGE_TYPE: "string",
     COMMIT_TS: "timestamp",
@@ -153,6 +169,7 @@ _STAGED = {
     IMAGE: "int",
 }
 _HELD_IN = {name: STAGED_AS.get(name, name) for name in CHANGELOG_COLUMNS} | {
+    SEQUENCE: MANIFEST,
     DELETED_AT: COMMIT_TS,
     START: COMMIT_TS,
     END: COMMIT_TS,
@@ -162,7 +179,7 @@ _HELD_IN = {name: STAGED_AS.get(name, name) for name in CHANGELOG_COLUMNS} | {
     "file": FILE,
     "pos": POSITION,
 }
-"""The staged columns that the columns of a mode are read from, by what they hold."""
+"""The columns of stored rows that the columns of a mode are made of, by what they hold."""
 
 
 def _change_columns(segment: Segment, rows: SchemaRows) -> dict[str, str]:
@@ -206,158 +223,154 @@ def _read_rows(
     metadata = frame.metadataColumn("_metadata")
     file_name = metadata.getField("file_name")
     sequence = F.substring(file_name, 1, 16).cast("bigint")
-    location = [file_name.alias(PART), metadata.getField("row_index").alias(INDEX)]
-    return _select(frame, sequence, segment, rows, location if located else ())
-
-
-def _select(
-    frame: DataFrame,
-    sequence: Column,
-    segment: Segment,
-    rows: SchemaRows,
-    more: Sequence[Column] = (),
-) -> DataFrame:
-    """Return the changes of stored rows, as the lake table has them, with `more` columns."""
-    own = {name: held for held, name in segment.mode.names.items()}
+    more = [sequence.alias(MANIFEST)]
+    if located:
+        more += [file_name.alias(_FILE_NAME), metadata.getField("row_index").alias(_ROW_INDEX)]
+    frame = frame.select("*", *more)
     if segment.start is not None:
-        frame = frame.where((sequence != segment.start.sequence) | ~_precedes(segment.start))
-    image = _image(rows, sequence)
+        is_other = f"{_SEQUENCE} != {segment.start.sequence}"
+        frame = frame.where(f"{is_other} OR NOT ({_precedes(segment.start)})")
+    if rows.images is not None:
+        frame = frame.selectExpr("*", f"{_find_image(rows.images)} AS {_IMAGE_NUMBER}")
+    columns = _list_columns(segment, rows)
+    if located:
+        columns += [f"`{_FILE_NAME}` AS {PART}", f"`{_ROW_INDEX}` AS {INDEX}"]
+    order = f"struct({_SEQUENCE} AS sequence, {ROW} AS row) AS {ORDER}"
+    return frame.selectExpr(*columns, f"{CHANGE_TYPE} AS {CHANGE}", order)
 
-    def column(name: str, type_: str) -> Column:
+
+def _list_columns(segment: Segment, rows: SchemaRows) -> list[str]:
+    """Return the SQL of a change's columns, of stored rows that have `MANIFEST`."""
+    # Text: each function of PySpark takes several calls to the JVM, for each column of each table.
+    own = {name: held for held, name in segment.mode.names.items()}
+
+    def value(name: str, type_: str) -> str:
         if name in own:
-            return _held(own[name], rows, sequence, image).cast(type_)
+            return f"CAST({_held(own[name], rows)} AS {type_})"
         if name not in rows.names:
-            return F.expr(literal(rows.initial.get(name), type_))
+            return literal(rows.initial.get(name), type_)
         staged, in_key = rows.names[name], name in segment.key
-        value = _value(rows, staged, image, in_key=in_key).cast(type_)
-        return _required(value) if in_key and not segment.null_safe else value
+        stored = f"CAST({_value(rows, staged, in_key=in_key)} AS {type_})"
+        return _required(stored) if in_key and not segment.null_safe else stored
 
     columns = [
-        column(name, type_).alias(source_column(index))
+        f"{value(name, type_)} AS {source_column(index)}"
         for index, (name, type_) in enumerate(segment.target_columns.items())
     ]
     if segment.groups:
-        columns.append(F.struct(sequence.alias("sequence"), FILE, POSITION).alias(EVENT))
+        columns.append(f"struct({_SEQUENCE} AS sequence, {FILE}, {POSITION}) AS {EVENT}")
         columns += [
-            _has_value(rows, group[0], image).alias(held(index))
+            f"{_has_value(rows, group[0])} AS {held(index)}"
             for index, group in enumerate(segment.groups)
         ]
-    based = F.lit(False)  # noqa: FBT003
+    based = "false"
     if segment.base is not None:
-        based = _is_before(segment.base.until, sequence)
-        columns.append(based.alias(BASED))
+        based = _is_before(segment.base.until)
+        columns.append(f"{based} AS {BASED}")
     if segment.mode.is_history:
-        of = {"sequence": sequence, "gtid": F.col(GTID), "at": F.col(COMMIT_TS)}
-        known = (F.when(~based, value).alias(name) for name, value in of.items())
-        columns.append(F.struct(*known).alias(TRANSACTION))
-    return frame.select(
-        *columns,
-        *more,
-        F.col(CHANGE_TYPE).alias(CHANGE),
-        F.struct(sequence.alias("sequence"), F.col(ROW).alias("row")).alias(ORDER),
-    )
+        of = {"sequence": _SEQUENCE, "gtid": GTID, "at": COMMIT_TS}
+        known = (f"CASE WHEN NOT ({based}) THEN {of[name]} END AS {name}" for name in of)
+        columns.append(f"struct({', '.join(known)}) AS {TRANSACTION}")
+    return columns
 
 
-def _held(held: str, rows: SchemaRows, sequence: Column, image: Column) -> Column:
+def _held(held: str, rows: SchemaRows) -> str:
     """Return what a column of the mode holds of a change."""
-    if held == SEQUENCE:
-        return sequence
     if held == ABSENT:
-        return _absent(rows, image)
-    staged = F.col(quote_identifier(_HELD_IN[held]))
-    type_ = F.col(CHANGE_TYPE)
-    ends = type_.isin(ChangeType.DELETE.value, ChangeType.UPDATE_PREIMAGE.value)
-    if held in (DELETED_AT, END):
-        return F.when(ends & F.lit(held == DELETED_AT), staged)
+        return _absent(rows)
+    staged = quote_identifier(_HELD_IN[held])
+    if held == DELETED_AT:
+        return f"CASE WHEN {_ENDS_ROW} THEN {staged} END"
+    if held == END:
+        return "NULL"
     if held == "change_type":
         if rows.parts[0].path.startswith(f"{SNAPSHOTS}/"):
-            return F.lit(SNAPSHOT_CHANGE)
-        return F.when(ends, ChangeType.DELETE.value).otherwise(staged)
+            return quote_text(SNAPSHOT_CHANGE)
+        deleted = quote_text(ChangeType.DELETE.value)
+        return f"CASE WHEN {_ENDS_ROW} THEN {deleted} ELSE {staged} END"
     return staged
 
 
-def _is_before(until: Point | StartWithin, sequence: Column) -> Column:
+def _is_before(until: Point | StartWithin) -> str:
     """Whether a row is before a point, or before coordinates of the log in a manifest."""
     if isinstance(until, StartWithin):
         first, within = until.sequence, _precedes(until)
     else:
-        first, within = until[0], F.col(ROW) < until[1]
-    return (sequence < first) | ((sequence == first) & within)
+        first, within = until[0], f"{ROW} < {until[1]}"
+    return f"{_SEQUENCE} < {first} OR ({_SEQUENCE} = {first} AND ({within}))"
 
 
-def _precedes(start: StartWithin) -> Column:
+def _precedes(start: StartWithin) -> str:
     """Whether the event of a row is before coordinates of the log."""
-    number = F.substring_index(F.col(FILE), ".", -1).cast("bigint")
-    same = (number == start.file_number) & (F.col(POSITION) < start.offset)
-    return (number < start.file_number) | same
+    number = f"CAST(substring_index({FILE}, '.', -1) AS bigint)"
+    same = f"({number} = {start.file_number} AND {POSITION} < {start.offset})"
+    return f"{number} < {start.file_number} OR {same}"
 
 
-def _inserted() -> Column:
-    return F.col(CHANGE_TYPE) == ChangeType.INSERT.value
-
-
-def _image(rows: SchemaRows, sequence: Column) -> Column:
+def _find_image(images: RowImages) -> str:
     """Return the row image's number among the `sets`."""
-    if rows.images is None:
-        return F.lit(0)
     # As one literal: an expression for each manifest of a long backlog would take minutes to plan.
-    numbers = F.from_json(F.lit(json.dumps(rows.images.numbers)), "array<array<int>>")
-    of_manifest = F.get(numbers, (sequence - rows.images.first).cast("int"))
-    unknown = F.raise_error(F.lit("a staged row has an image that its manifest does not list"))
-    return F.coalesce(F.get(of_manifest, F.col(IMAGE)), unknown.cast("int"))
+    numbers = f"from_json({quote_text(json.dumps(images.numbers))}, 'array<array<int>>')"
+    of_manifest = f"get({numbers}, CAST({_SEQUENCE} - {images.first} AS int))"
+    unknown = _fail("a staged row has an image that its manifest does not list")
+    return f"coalesce(get({of_manifest}, {IMAGE}), {unknown})"
 
 
-def _holds(rows: SchemaRows, name: str, image: Column) -> Column:
+def _holds(rows: SchemaRows, name: str) -> str:
     """Whether the row image holds a column of the rows."""
     if rows.images is None:
-        return F.expr("true")
+        return "true"
     sets = ", ".join("true" if is_held else "false" for is_held in rows.images.holds(name))
-    return F.get(F.expr(f"array({sets})"), image)
+    return f"get(array({sets}), {_IMAGE_NUMBER})"
 
 
-def _value(rows: SchemaRows, name: str, image: Column, *, in_key: bool) -> Column:
+def _value(rows: SchemaRows, name: str, *, in_key: bool) -> str:
     """Return what the row has in a column of the parts; without its key it fails."""
-    value = F.col(quote_identifier(name))
+    value = quote_identifier(name)
     if rows.images is None or all(rows.images.holds(name)):
         return value
-    holds = F.when(_holds(rows, name, image), value)
+    known = f"WHEN {_holds(rows, name)} THEN {value}"
     if name in rows.defaults:
-        default = literal(rows.defaults[name], rows.columns[name])
-        holds = holds.when(_inserted(), F.expr(default))
-    if not in_key:
-        return holds
-    return holds.otherwise(F.raise_error(F.lit("a staged row image lacks its key")))
+        known += f" WHEN {_INSERTED} THEN {literal(rows.defaults[name], rows.columns[name])}"
+    if in_key:
+        known += f" ELSE {_fail('a staged row image lacks its key')}"
+    return f"CASE {known} END"
 
 
-def _required(value: Column) -> Column:
+def _required(value: str) -> str:
     """Return a value of a key that may not be NULL at the source; a row without it fails."""
-    lost = F.raise_error(F.lit("a staged row has NULL in a key column that is NOT NULL"))
-    return F.coalesce(value, lost)
+    return f"coalesce({value}, {_fail(_NULL_KEY)})"
 
 
-def _has_value(rows: SchemaRows, name: str, image: Column) -> Column:
+def _fail(message: str) -> str:
+    """Return what fails where its value is needed."""
+    return f"raise_error({quote_text(message)})"
+
+
+def _has_value(rows: SchemaRows, name: str) -> str:
     """Whether the row has a value in a column, be it the one that inserts leave there."""
     staged = rows.names.get(name)
     if staged is None:
-        return F.expr("true")
-    holds = _holds(rows, staged, image)
-    return holds | _inserted() if staged in rows.defaults else holds
+        return "true"
+    holds = _holds(rows, staged)
+    return f"{holds} OR {_INSERTED}" if staged in rows.defaults else holds
 
 
-def _absent(rows: SchemaRows, image: Column) -> Column:
+def _absent(rows: SchemaRows) -> str:
     """Return the columns without a value; NULL if there are none."""
     if rows.images is None:
-        return F.lit(None).cast("array<string>")
+        return "NULL"
     sets = rows.images.sets
 
-    def names(filled: Collection[str]) -> Column:
+    def names(filled: Collection[str]) -> str:
         lost = [
             [name for name in rows.columns if name not in columns and name not in filled] or None
             for columns in sets
         ]
-        return F.get(F.from_json(F.lit(json.dumps(lost)), "array<array<string>>"), image)
+        known = f"from_json({quote_text(json.dumps(lost))}, 'array<array<string>>')"
+        return f"get({known}, {_IMAGE_NUMBER})"
 
-    return F.when(_inserted(), names(rows.defaults)).otherwise(names(()))
+    return f"CASE WHEN {_INSERTED} THEN {names(rows.defaults)} ELSE {names(())} END"
 
 
 def _removals(session: SparkSession, segment: Segment) -> DataFrame:
