@@ -176,7 +176,7 @@ class DeltaLake:
             command="CREATE OR REPLACE TABLE" if is_begun else "CREATE TABLE",
         )
         with self._noted(session, change, None):
-            session.sql(statement).collect()
+            session.sql(statement)
         if feed is not None and CHANGE_TYPE not in change.columns:
             session.sql(merge_sql.set_properties(change.table, {_FEED: feed}))
 
@@ -212,7 +212,7 @@ class DeltaLake:
     ) -> Commit | None:
         """Replace every row; see `LakeFormat`."""
         with self._noted(session, change, state):
-            session.sql(f"INSERT OVERWRITE TABLE {change.table} {query}").collect()
+            session.sql(f"INSERT OVERWRITE TABLE {change.table} {query}")
         # Delta does not say whether it found the transaction done.
         snapshot = self._maybe_snapshot(session, change.table)
         fence = self._find_fence(find_totals(session, snapshot))

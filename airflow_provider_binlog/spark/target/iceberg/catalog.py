@@ -194,7 +194,7 @@ class IcebergLake:
         )
         try:
             with commit_properties(session, _said_of(change)):
-                session.sql(statement).collect()
+                session.sql(statement)
         except (Py4JJavaError, PySparkException) as error:
             if not _UNSTAGED.search(str(error)):
                 raise
@@ -237,7 +237,7 @@ class IcebergLake:
         if _MERGE_MODE not in chosen and not mode.items() <= state.properties.items():
             session.sql(merge_sql.set_properties(change.table, mode))
         with commit_properties(session, _said_of(change)):
-            session.sql(statement).collect()
+            session.sql(statement)
         return _check_commit(session, change.table, state)
 
     def overwrite(
