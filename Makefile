@@ -73,14 +73,15 @@ links: $(STAMP) ## Ask whether every link of the pages to another site has an an
 	@$(BIN)/sphinx-build -q -b linkcheck docs .run/links
 
 bench: $(STAMP) ## Measure reading beside other readers (COMPARE=results.json), snapshots, and merging beside bare MERGEs.
-	@$(BIN)/python -m tests.bench readers $(TIMES) $(if $(COMPARE),--compare $(COMPARE))
-	@$(BIN)/python -m tests.bench snapshots --rows $(or $(ROWS),10000000)
-	@$(BIN)/python -m tests.bench merge $(TIMES) $(if $(SCALE),--scale $(SCALE))
-	@$(BIN)/python -m tests.bench scheduled $(TIMES)
-	@$(BIN)/python -m tests.bench scheduled --archive --tables 5 $(TIMES)
-	@$(BIN)/python -m tests.bench postgresql $(TIMES)
-	@$(BIN)/python -m tests.bench freshness --every 2 --minutes $(or $(MINUTES),60)
-	@$(BIN)/python -m tests.bench chart
+	@failed=0; measure() { $(BIN)/python -m tests.bench "$$@" || failed=1; }; \
+	measure readers $(TIMES) $(if $(COMPARE),--compare $(COMPARE)); \
+	measure snapshots --rows $(or $(ROWS),10000000); \
+	measure merge $(TIMES) $(if $(SCALE),--scale $(SCALE)); \
+	measure scheduled $(TIMES); \
+	measure scheduled --archive --tables 5 $(TIMES); \
+	measure postgresql $(TIMES); \
+	measure freshness --every 2 --minutes $(or $(MINUTES),60); \
+	measure chart; exit $$failed
 
 soak: $(STAMP) ## Run for a long time under load.
 	@$(BIN)/python -m tests.soak.upkeep --days 365
