@@ -42,7 +42,7 @@ COUNT = "count "
 """Column of the last change of a key: how many changes the key has."""
 
 _THREADS = 8
-# At a time, of a part: one of a few bytes may hold a large value many times.
+# At a time, of a part: its dictionaries may hold a large value once that is there many times.
 _BATCH_ROWS = 32
 
 
@@ -101,6 +101,9 @@ def _decode(data: bytes, columns: Mapping[str, str], memory: int) -> pa.Table | 
         ValueError: Types are others; or whatever Arrow raises.
     """
     file, batches, size = pq.ParquetFile(pa.BufferReader(data)), [], 0
+    groups = (file.metadata.row_group(number) for number in range(file.num_row_groups))
+    if sum(group.total_byte_size for group in groups) > memory:
+        return None
     # All columns: names of Parquet's are paths, at whose dots it would part ours.
     for batch in file.iter_batches(_BATCH_ROWS, use_threads=False):
         batches.append(batch)

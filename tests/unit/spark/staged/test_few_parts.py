@@ -24,13 +24,18 @@ from tests.unit.spark.memory_files import Files
 
 
 def _write(
-    files: Files, sequence: int, columns: dict[str, Any], *, rows: int | None = None
+    files: Files,
+    sequence: int,
+    columns: dict[str, Any],
+    *,
+    rows: int | None = None,
+    dictionary: bool = True,
 ) -> Part:
     """Write a part of a manifest, and return what this says of it."""
     columns = {CHANGE_TYPE: pa.array(["insert"] * len(columns[ROW]), pa.string()), **columns}
     path = f"shop/orders/{sequence:016d}-{len(files.data):06d}-9f86d081884c.parquet"
     sink = pa.BufferOutputStream()
-    pq.write_table(pa.table(columns), sink, compression="zstd")
+    pq.write_table(pa.table(columns), sink, compression="zstd", use_dictionary=dictionary)
     files.data[path] = sink.getvalue().to_pybytes()
     rows = len(columns[ROW]) if rows is None else rows
     return Part(path, 1, rows, len(files.data[path]), "", 0, 0, 0, 0, {"insert": rows})
@@ -192,3 +197,15 @@ def test_small_parts_of_large_values_are_not_kept() -> None:
     assert read_parts(files, parts[:1], columns, memory=1_000_000) is not None
     assert read_parts(files, parts, columns, memory=1_000_000) is None
     assert read_parts(files, parts[:1], columns, memory=100_000) is None
+
+
+def test_a_small_part_of_large_values_is_not_decoded_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    files, decoded = Files(), list[object]()
+    columns = {ROW: pa.array(range(30)), "blob": pa.array([bytes(1 << 20)] * 30)}
+    part = _write(files, 1, columns, dictionary=False)
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", lambda *given, **_: decoded.extend(given))
+    types = {CHANGE_TYPE: "string", ROW: "bigint", "blob": "binary"}
+
+    assert part.bytes < 100_000
+    assert read_parts(files, [part], types, memory=16 << 20) is None
+    assert not decoded
