@@ -176,10 +176,11 @@ class BinlogMergeOperator(SparkJobOperator):
         with fail_unless_retryable():
             source, staging_path = read_location(self.staged)
             environment = self.set_environment()
+            seconds = seconds_to_follow(context, self.follow)
             arguments = merge_arguments(
                 source=source,
                 staging_path=staging_path,
-                through=self.staged.get("last_sequence"),
+                through=None if seconds else self.staged.get("last_sequence"),
                 format=self.format,
                 lake=self.lake,
                 tables=self.tables,
@@ -191,7 +192,6 @@ class BinlogMergeOperator(SparkJobOperator):
                 tag=self.tag,
             )
             more = self.application_args or []
-            seconds = seconds_to_follow(context, self.follow)
             if seconds:
                 more = ["--follow", f"{seconds:.0f}", *more]
             files = StoredFiles(open_store(staging_path), source)

@@ -160,6 +160,9 @@ class ReadFiles(Protocol):
     def list(self, folder: str) -> list[str]:
         """Return the names of the files in a folder, perhaps of folders in it; none without it."""
 
+    def exists(self, path: str) -> bool:
+        """Whether there is a file, which costs less than failing to read it."""
+
     def locate(self, path: str) -> str:
         """Return the name of a file in messages, and for Spark."""
 

@@ -37,7 +37,13 @@ from airflow_provider_binlog.capture.log_range import TableFilter
 from airflow_provider_binlog.changes import COMMIT_TS
 from airflow_provider_binlog.sources.server_log import ServerLog
 from airflow_provider_binlog.sources.settings import ConnectionSettings
-from airflow_provider_binlog.spark.merge.progress import PROGRESS, published_at, read_records
+from airflow_provider_binlog.spark.merge.progress import (
+    PROGRESS,
+    Progress,
+    published_at,
+    read_records,
+    record_ids,
+)
 from airflow_provider_binlog.staging.paths import (
     StoredFiles,
     part_key,
@@ -173,17 +179,36 @@ class _Tree:
         return statistics.median(last) / statistics.median(second)
 
 
-def _latencies(workplace: Workplace, after: float) -> np.ndarray[Any, Any]:
+class _Records:
+    """What merges publish: a job that follows leaves one record a minute of the older ones."""
+
+    def __init__(self, workplace: Workplace) -> None:
+        self._store = workplace.store
+        self._found: dict[str, Progress] = {}
+
+    def collect(self) -> list[Progress]:
+        """Return what has been published until now, as it was found, the oldest first."""
+        files = StoredFiles(self._store, NAME)
+        for lake in self._store.folders(source_folder(NAME) + f"/{PROGRESS}"):
+            new = [id_ for id_ in record_ids(files, f"{PROGRESS}/{lake}") if id_ not in self._found]
+            self._found |= {
+                record.id: record for record in read_records(files, f"{PROGRESS}/{lake}", new)
+            }
+        return [record for _, record in sorted(self._found.items())]
+
+
+def _latencies(
+    workplace: Workplace, records: Iterable[Progress], after: float
+) -> np.ndarray[Any, Any]:
     """Return a row for each change that was committed after a time.
 
     It has the seconds from that time to the commit, from the commit until the change's table had
     it, and until the merge was published, when all tables had theirs.
     """
     files = StoredFiles(workplace.store, NAME)
-    (lake,) = workplace.store.folders(source_folder(NAME) + f"/{PROGRESS}")
     through, times = 0, _commit_times(workplace)
     rows = [np.empty((0, 3))]
-    for record in sorted(read_records(files, f"{PROGRESS}/{lake}"), key=lambda record: record.id):
+    for record in records:
         end, versions = published_at(record.id).timestamp(), record.versions
         for sequence in range(through + 1, record.through + 1):
             for table in read_manifest(files, sequence).tables:
@@ -274,7 +299,7 @@ def _follow(
     stage = multiprocessing.get_context("spawn").Process(
         target=_stage, args=(f"{account.dsn}?ssl_mode=disabled", staging, seconds, every)
     )
-    stop = Event()
+    stop, records = Event(), _Records(workplace)
     stage.start()
     _wait_for_manifest(workplace)
     merge = job.start()
@@ -290,6 +315,7 @@ def _follow(
             used = {name: tree.cpu() for name, tree in trees.items()}
             while time.time() < began + busy:
                 time.sleep(_SAMPLE_SECONDS)
+                records.collect()
                 for tree in trees.values():
                     tree.sample()
             busy_cpu = {name: tree.cpu() - used[name] for name, tree in trees.items()}
@@ -298,6 +324,7 @@ def _follow(
         transactions = sum(writer.result() for writer in writing)
     # The last ranges are merged, too, before idling is measured.
     time.sleep(_SETTLE_SECONDS)
+    collected = records.collect()
     idle_began = time.monotonic()
     used = {name: tree.cpu() for name, tree in trees.items()}
     time.sleep(max(1.0, idle - _SETTLE_SECONDS - 4 * every))
@@ -305,7 +332,7 @@ def _follow(
     idle_cpu = {name: (tree.cpu() - used[name]) / idle_seconds for name, tree in trees.items()}
     stage.join()
     code = merge.wait()
-    committed, visible, published = _latencies(workplace, began).T
+    committed, visible, published = _latencies(workplace, collected, began).T
     return {
         "transactions": transactions,
         "changes": len(visible),

@@ -47,6 +47,7 @@ class MergeOptions:
     follow: float = 0
     tag: str | None = None
     connection: str | None = None
+    without: frozenset[str] = frozenset()
 
 
 class _Parser(argparse.ArgumentParser):
@@ -177,21 +178,27 @@ def parse_arguments(arguments: Sequence[str] | None) -> tuple[MergeOptions, str 
     options = MergeOptions(**values)
     if options.tag is not None and options.format != "iceberg":
         parser.error("only Iceberg tables have tags: leave --tag out")
+    if options.follow and options.through is not None:
+        parser.error("a merge that follows ends with the time: leave --through out")
     options.table_options.check_format(options.format)
     return options, report
 
 
 @dataclass(frozen=True)
 class TableChoice:
-    """The tables that a list of globs matches, every one if only `!globs`, without another's."""
+    """The tables that a list of globs matches, every one if only `!globs`, without another's.
+
+    Nor those that are named in `without`.
+    """
 
     tables: Sequence[str] = ()
     exclude: Sequence[str] = ()
+    without: Collection[str] = ()
 
     def __call__(self, name: TableName) -> bool:
         """Return whether a table is chosen."""
         text = ".".join(name)
-        return self._chosen(text) and not self._excluded(text)
+        return text not in self.without and self._chosen(text) and not self._excluded(text)
 
     def unmatched(self, staged: Collection[TableName], excluded: Collection[str] = ()) -> list[str]:
         """Return the globs, of either list, that match none of the staged tables.

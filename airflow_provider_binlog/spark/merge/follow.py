@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import fields, replace
 from statistics import median
 
+from airflow_provider_binlog.errors import BinlogError, StoreUnavailableError
 from airflow_provider_binlog.manifest import Manifest
 from airflow_provider_binlog.spark.job.options import Report, TableReport
-from airflow_provider_binlog.spark.merge.run import Finished
+from airflow_provider_binlog.spark.merge.run import Merge
 from airflow_provider_binlog.spark.staged.files import SourceFiles
 from airflow_provider_binlog.staging.paths import manifest_path, read_manifests
 
-# How often the next manifest is looked for.
+# How often the next manifest is looked for, and how long the store may fail meanwhile.
 _POLL_SECONDS = 0.2
+_STORE_SECONDS = 60
 # A line for what was merged meanwhile.
 _LINE_SECONDS = 60
+# Tables that failed are tried again after that, then after twice as long, and so on.
+_AGAIN_SECONDS, _AGAIN_SECONDS_MAX = 5, 600
 
 
 def follow(
-    merge: Callable[[Finished], Report],
+    merge: Merge,
     files: SourceFiles,
     *,
     seconds: float,
@@ -31,26 +36,39 @@ def follow(
 ) -> Report:
     """Merge what is staged, and again for each manifest that is committed within these seconds.
 
-    Shows a line each minute, and one for a table that a merge leaves otherwise than the one before.
-    Returns the report of the last merge, with the rows of all of them. A table that failed is tried
-    again by the next merge.
+    Tables that failed are left out, and tried again after 5 seconds, 10, 20, at most ten minutes,
+    and at the end: all that was staged since is read for them. Shows a line each minute, and one
+    for a table that is not merged any more. Returns the report of the last merge, with the rows of
+    all of them.
 
     Raises:
-        BinlogError: As `merge`; what was merged before stays.
+        BinlogError: As `merge`, or the store fails for a minute; what was merged before stays.
     """
     until = clock() + seconds
     followed = _Followed(show, clock)
     report = followed.add(merge(_ignore), [])
+    reached = clock()
     while True:
+        is_over = clock() >= until
+        waiting = set() if is_over else followed.find_waiting()
         following = report.through + 1
-        if files.exists(manifest_path(following)):
-            merged = merge(_ignore)
-            manifests = read_manifests(files, range(following, merged.through + 1))
+        try:
+            is_staged = files.exists(manifest_path(following))
+            reached = clock()
+        except StoreUnavailableError:
+            if is_over or clock() >= reached + _STORE_SECONDS:
+                raise
+            is_staged = False
+        if is_staged or waiting < followed.failed:
+            merged = merge(_ignore, waiting)
+            manifests: list[Manifest] = []
+            with suppress(BinlogError):
+                manifests = read_manifests(files, range(following, merged.through + 1))
             report = followed.add(merged, manifests)
-        elif clock() >= until:
-            return report
-        else:
+        elif not is_over:
             sleep(_POLL_SECONDS)
+        if is_over:
+            return report
 
 
 def _ignore(*_: object) -> None:
@@ -64,17 +82,36 @@ class _Followed:
         self._show = show
         self._clock = clock
         self._tables: dict[str, TableReport] = {}
+        self._statuses: dict[str, str] = {}
+        self.failed: set[str] = set()
+        # When these are tried again, together: one may have been renamed to the other.
+        self._again = self._wait = 0.0
         self._shown = clock()
         self._forget()
 
-    def add(self, report: Report, manifests: Sequence[Manifest]) -> Report:
+    def find_waiting(self) -> set[str]:
+        """Return the tables that failed, and that are not to be tried yet."""
+        return self.failed if self._clock() < self._again else set()
+
+    def add(self, report: Report, manifests: Iterable[Manifest]) -> Report:
         """Return a report with the rows of those before; `manifests` are what it merged."""
+        # What has no lake table is reported by each merge.
+        self._tables = {name: table for name, table in self._tables.items() if table.target}
+        tried = {table.table for table in report.tables}
+        failed = {table.table for table in report.tables if table.error and table.target}
+        if failed:
+            again = min(2 * self._wait, _AGAIN_SECONDS_MAX)
+            self._wait = again if failed <= self.failed else _AGAIN_SECONDS
+            self._again = self._clock() + self._wait
+        self.failed = self.failed - tried | failed
         for table in report.tables:
-            before = self._tables.get(table.table)
-            if table.status != (before.status if before else "current") and not table.is_merged:
-                self._show(f"{table.table}: {table.status}: {table.error or table.reason}")
+            name, status = table.table, table.status
+            known = self._statuses.get(name)
+            if status != known and status not in ("merged", "current"):
+                self._show(f"{name}: {status}: {table.error or table.reason}")
+            self._statuses[name] = status
             self._rows += sum(count or 0 for count in table.rows.values())
-            self._tables[table.table] = _sum(before, table)
+            self._tables[name] = _sum(self._tables.get(name), table)
         self._merges += 1
         self._waits += _find_waits(manifests)
         if self._clock() >= self._shown + _LINE_SECONDS:
@@ -115,8 +152,17 @@ def _sum(before: TableReport | None, table: TableReport) -> TableReport:
             "rows": rows,
             "bytes": before.bytes + table.bytes,
             "seconds": before.seconds + table.seconds,
+            "layout": table.layout or before.layout,
+            "snapshot": table.snapshot or before.snapshot,
+            "version": before.version if table.version is None else table.version,
+            "missing_rows": _add(before.missing_rows, table.missing_rows),
         }
     )
+
+
+def _add(earlier: int | None, later: int | None) -> int | None:
+    """Return the sum of what is known."""
+    return later if earlier is None else earlier + (later or 0)
 
 
 def _find_waits(manifests: Iterable[Manifest]) -> list[float]:

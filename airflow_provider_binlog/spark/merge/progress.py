@@ -12,17 +12,21 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 import secrets
 import time
 import uuid
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from airflow_provider_binlog.errors import (
     MALFORMED,
     ManifestError,
+    StoreUnavailableError,
     TargetConflictError,
     error_context,
 )
@@ -36,7 +40,12 @@ from airflow_provider_binlog.spark.names import target_name
 from airflow_provider_binlog.spark.plan.table_log import Globs, extend_globs
 from airflow_provider_binlog.spark.staged.files import SourceFiles, sequence_reset_error
 from airflow_provider_binlog.spark.target.state import NOTHING, ForeignWrite, Hold, Mark
-from airflow_provider_binlog.staging.paths import ReadFiles, Snapshots, list_manifests
+from airflow_provider_binlog.staging.paths import (
+    ReadFiles,
+    Snapshots,
+    list_manifests,
+    manifest_path,
+)
 from airflow_provider_binlog.stored_json import LEFT_OUT, StoredFormat
 from airflow_provider_binlog.table_options import TableRules
 
@@ -271,17 +280,19 @@ def save_progress(
 
     What was published when the merge began is `loaded`; what another one published since is kept.
     """
-    stored = load_progress(files, folder)
+    ids, stored = record_ids(files, folder), loaded
+    if loaded is None or loaded.id not in ids[-1:]:
+        stored = next(read_records(files, folder, reversed(ids)), None)
     if stored is not None and stored != loaded:
         progress = progress.combine(stored, merged=merged)
-    progress = replace(progress, id=_new_id(files, folder, now or datetime.now(UTC)))
+    progress = replace(progress, id=_new_id(ids, now or datetime.now(UTC)))
     files.write(_path(folder, progress.id), _STORED.encode(_Stored.of(progress)))
     return progress
 
 
-def _new_id(files: ReadFiles, folder: str, now: datetime) -> str:
+def _new_id(ids: Sequence[str], now: datetime) -> str:
     """Return an id greater than those of all records, also if another driver's clock was ahead."""
-    for newest in record_ids(files, folder)[-1:]:
+    for newest in ids[-1:]:
         now = max(now, published_at(newest) + timedelta(microseconds=1))
     # Two merges may publish at the same time.
     return f"{now.astimezone(UTC):%Y%m%dT%H%M%S.%fZ}-{secrets.token_hex(6)}"
@@ -476,23 +487,79 @@ class MergeStart:
         )
 
 
-def read_start(files: ReadFiles, options: MergeOptions) -> MergeStart:
+_LIST_SECONDS, _LOOK_UP_SECONDS = 600, 60
+_DETAILED_RECORDS, _MINUTE_CHARACTERS = 100, len("20260131T2359")
+
+
+class Seen:
+    """What a job knows of the staged files from its last merge.
+
+    Manifests, of which there may be a hundred thousand, are listed every ten minutes, and otherwise
+    those found that follow; the merges that others run are looked up once a minute.
+
+    Attributes:
+        progress: What the job published last; None if nothing yet.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.progress: Progress | None = None
+        self._clock = clock
+        self._present: list[int] = []
+        self._list_at = self._look_up_at = -math.inf
+        self._published: deque[str] = deque()
+        self._kept = ""
+
+    def publish(self, files: SourceFiles, folder: str, progress: Progress) -> None:
+        """Note what the job published, and leave one record a minute of those before the newest."""
+        self.progress = progress
+        self._published.append(progress.id)
+        self.thin(files, folder, keep=_DETAILED_RECORDS)
+
+    def thin(self, files: SourceFiles, folder: str, *, keep: int) -> None:
+        """Delete records that the job published, but the newest, and one of each minute."""
+        while len(self._published) > keep:
+            id_ = self._published.popleft()
+            minute = id_[:_MINUTE_CHARACTERS]
+            if minute == self._kept:
+                with suppress(StoreUnavailableError):
+                    files.delete(_path(folder, id_))
+            self._kept = minute
+
+    def list_manifests(self, files: ReadFiles) -> list[int]:
+        """Return the numbers of the manifests that there are, ascending."""
+        if self._present and self._clock() < self._list_at:
+            while files.exists(manifest_path(self._present[-1] + 1)):
+                self._present.append(self._present[-1] + 1)
+        else:
+            self._present, self._list_at = list_manifests(files), self._clock() + _LIST_SECONDS
+        return self._present
+
+    def read_running(self, files: ReadFiles, folder: str) -> list[RunningMerge]:
+        """Return the merges that run, or were killed; none if this was called a moment ago."""
+        if self._clock() < self._look_up_at:
+            return []
+        self._look_up_at = self._clock() + _LOOK_UP_SECONDS
+        return read_running(files, folder)
+
+
+def read_start(files: ReadFiles, options: MergeOptions, seen: Seen | None = None) -> MergeStart:
     """Read the staged files, as far as they say whether there is anything to do.
 
     Raises:
         ManifestError: The progress is newer than all manifests.
     """
+    seen = seen or Seen()
     folder = progress_folder(options.format, options.lake, options.table_options)
-    loaded = load_progress(files, folder)
-    present = list_manifests(files)
+    loaded = seen.progress or load_progress(files, folder)
+    present = seen.list_manifests(files)
     if loaded is not None and present and present[-1] < loaded.through:
         raise sequence_reset_error(loaded.through, newest=present[-1])
     lake = " ".join([options.format, options.lake, *options.table_options.targets.values()])
     before = loaded or Progress(since=present[0] if present else 1, lake=lake)
     wanted = options.through if options.through is not None else max(present, default=0)
     through = max(before.through, wanted)
-    chosen = TableChoice(options.tables, options.exclude)
-    running = read_running(files, folder)
+    chosen = TableChoice(options.tables, options.exclude, options.without)
+    running = seen.read_running(files, folder)
     snapshots = Snapshots(files)
     unloaded, unnamed = _find_unloaded(snapshots, before)
     return MergeStart(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from copy import deepcopy
@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from functools import cache, partial
 from itertools import count
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from pyspark.sql import SparkSession
 
@@ -48,6 +48,7 @@ from airflow_provider_binlog.spark.merge.progress import (
     MergeStart,
     Progress,
     RunningMerge,
+    Seen,
     TableProgress,
     note_start,
     progress_folder,
@@ -91,6 +92,14 @@ from airflow_provider_binlog.staging.paths import list_manifests, read_manifests
 Finished = Callable[[TableReport, int, int], object]
 """Takes the report of a table, its number among those that are done, and how many there are."""
 
+
+class Merge(Protocol):
+    """Merges all that is new."""
+
+    def __call__(self, finished: Finished, without: Collection[str] = ()) -> Report:
+        """Merge all tables but those named; call `finished` as each is done, by its thread."""
+
+
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 
@@ -117,11 +126,10 @@ class MergeRun:
 @contextmanager
 def opened_merges(
     spark: SparkSession, options: MergeOptions
-) -> Iterator[tuple[Callable[[Finished], Report], SourceFiles]]:
+) -> Iterator[tuple[Merge, SourceFiles]]:
     """Yield what merges all that is new, any number of times, and the staged files.
 
-    The lake is opened once. A merge calls `Finished` as each table is done, by the thread that did
-    it, and has touched no table if it raises
+    The lake is opened once. A merge has touched no table if it raises
 
     - ConfigurationError: Spark lacks the classes of the format, or the catalog;
     - BinlogError: Manifests are not as they should be.
@@ -133,14 +141,19 @@ def opened_merges(
         def open_target() -> Lake[SourceRows]:
             return stack.enter_context(closing(open_lake(spark, options, files)))
 
-        def merge(finished: Finished) -> Report:
-            report = merge_into(open_target, files, options, finished=finished)
+        folder = progress_folder(options.format, options.lake, options.table_options)
+        seen = Seen()
+
+        def merge(finished: Finished, without: Collection[str] = ()) -> Report:
+            chosen = replace(options, without=frozenset(without))
+            report = merge_into(open_target, files, chosen, finished=finished, seen=seen)
             if options.tag is not None and report.published:
-                folder = progress_folder(options.format, options.lake, options.table_options)
                 tag_published(spark, read_record(files, folder, report.published), options.tag)
             return report
 
         yield merge, files
+        # That which the job reports.
+        seen.thin(files, folder, keep=1)
 
 
 def merge_into(
@@ -150,13 +163,14 @@ def merge_into(
     *,
     finished: Finished = lambda *_: None,
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    seen: Seen | None = None,
 ) -> Report:
     """Merge what is new into a lake that is opened if there is anything to do.
 
-    See `opened_merges`.
+    See `opened_merges`. What the job has `seen` before is not listed again.
     """
     started = time.monotonic()
-    start = read_start(files, options)
+    start = read_start(files, options, seen)
     if start.is_idle:
         return start.idle_report(time.monotonic() - started)
 
@@ -175,6 +189,8 @@ def merge_into(
     progress = save_progress(
         files, start.folder, progress, loaded=start.loaded, merged=names, now=clock()
     )
+    if seen is not None:
+        seen.publish(files, start.folder, progress)
     if note is not None:
         files.delete(note.path)
     # The notes of merges that cannot commit any more, now that their tables were read.

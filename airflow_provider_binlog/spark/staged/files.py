@@ -26,9 +26,6 @@ _THREADS = 8
 class SourceFiles(ReadFiles, Protocol):
     """The files staged for one source, as a merge uses them."""
 
-    def exists(self, path: str) -> bool:
-        """Whether there is a file, which costs less than failing to read it."""
-
     def size(self, path: str) -> int | None:
         """Return a file's size in bytes; None if it does not exist."""
 

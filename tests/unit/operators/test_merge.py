@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
@@ -269,6 +271,24 @@ def test_a_job_without_a_report_may_be_tried_again(
 
     with pytest.raises(UnknownMergeError, match="ended without a report"):
         merge().execute(context)
+
+
+def test_a_merge_that_follows_does_not_end_with_what_its_upstream_staged(
+    submitted: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context, given = a_context(Instance()), []
+    run = SimpleNamespace(start_date=datetime(2026, 11, 30, tzinfo=UTC))
+    context |= {"dag_run": run, "task_state_store": States()}
+
+    def execute(operator: SparkSubmitOperator, _: Any) -> None:
+        given.append(parse_arguments(operator.application_args)[0])
+        submitted.write(report_key("shop", context), json.dumps(REPORT).encode())
+
+    monkeypatch.setattr(SparkSubmitOperator, "execute", execute)
+    merge(follow=timedelta(minutes=2)).execute(context)
+    merge().execute(context)
+
+    assert [(options.follow, options.through) for options in given] == [(120, None), (0, 1)]
 
 
 def test_arguments_that_the_job_does_not_take_fail_without_a_retry(

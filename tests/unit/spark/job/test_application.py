@@ -58,6 +58,7 @@ def test_a_table_is_one_line() -> None:
         ["--table-property", "a"],
         ["--format", "hudi"],
         ["--through", "x"],
+        ["--through", "1", "--follow", "60"],
     ],
 )
 def test_unusable_arguments_exit_with_2(wrong: list[str]) -> None:

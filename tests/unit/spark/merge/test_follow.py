@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
-from airflow_provider_binlog.errors import StagingError
-from airflow_provider_binlog.spark.job.options import MergeOptions, Report
+import pytest
+
+from airflow_provider_binlog.errors import StagingError, StoreUnavailableError
+from airflow_provider_binlog.spark.job.options import MergeOptions, Report, TableReport
 from airflow_provider_binlog.spark.merge.follow import follow
+from airflow_provider_binlog.spark.merge.progress import Seen
 from airflow_provider_binlog.spark.merge.run import merge_into
 from airflow_provider_binlog.spark.merge.table_merge import Lake
 from tests.support.memory_target import MemoryTarget
@@ -31,7 +34,9 @@ class Job:
         self.lines: list[str] = []
         self.now = 0.0
         self.merges = 0
-        self.pace = 0.0
+        self.tried: list[list[str]] = []
+        self.seen = Seen()
+        self.pace = self.merge_seconds = 0.0
 
     def table(self, name: str) -> Table:
         return self.source.create("shop", name, {"id": INT, "note": TEXT}, ("id",))
@@ -40,11 +45,14 @@ class Job:
         manifest = self.source.make_manifest()
         self.files.write(f"manifests/{manifest.sequence:016d}.json", manifest.encode())
 
-    def merge(self, finished: Finished) -> Report:
+    def merge(self, finished: Finished, without: Collection[str] = ()) -> Report:
         self.merges += 1
+        self.now += self.merge_seconds
         lake = Lake(self.target, MemoryRows(self.source, self.target))
-        options = MergeOptions("", "shop", "delta", "lake", threads=1)
-        return merge_into(lambda: lake, self.files, options, finished=finished)
+        options = MergeOptions("", "shop", "delta", "lake", threads=1, without=frozenset(without))
+        report = merge_into(lambda: lake, self.files, options, finished=finished, seen=self.seen)
+        self.tried.append([table.table for table in report.tables])
+        return report
 
     def sleep(self, seconds: float) -> None:
         self.now += max(seconds, self.pace)
@@ -63,7 +71,7 @@ class Job:
 
     def rows(self, table: Table) -> list[dict[str, object]]:
         name = self.target.locate(table.name)
-        return sorted(self.target.tables[name].read(), key=lambda row: str(row["id"]))
+        return sorted(self.target.tables[name].read(), key=lambda row: int(str(row["id"])))
 
 
 def test_each_manifest_is_merged_as_it_is_committed() -> None:
@@ -100,38 +108,124 @@ def test_what_is_staged_at_the_end_is_merged_too() -> None:
     assert job.rows(table) == table.values
 
 
-def test_a_table_that_fails_is_named_at_once_and_merged_by_the_next_merge() -> None:
-    job = Job()
-    table, other = job.table("t"), job.table("u")
-    for each in (table, other):
-        each.insert(id=1, note="new")
-    job.commit()
-    job.follow(seconds=0)
-    failing = {job.target.locate(table.name)}
-    commit = job.target.commit
+class Broken(Job):
+    """A job with two tables, one of which fails until it is mended."""
 
-    def refuse(change: object) -> object:
-        if change.table in failing:  # type: ignore[attr-defined]
-            raise StagingError("a part is not there")
-        return commit(change)  # type: ignore[arg-type]
+    def __init__(self) -> None:
+        super().__init__()
+        self.broken, self.other = self.table("t"), self.table("u")
+        self.add(self.broken, self.other)
+        self.follow(seconds=0)
+        self.tried.clear()
+        self.failing = {self.target.locate(self.broken.name)}
+        commit = self.target.commit
 
-    job.target.commit = refuse  # type: ignore[assignment,method-assign]
-    for each in (table, other):
-        each.insert(id=2, note="new")
-    job.commit()
+        def refuse(change: object) -> object:
+            if change.table in self.failing:  # type: ignore[attr-defined]
+                raise StagingError("a part is not there")
+            return commit(change)  # type: ignore[arg-type]
 
-    def mend() -> None:
-        failing.clear()
-        other.insert(id=3, note="new")
-        job.commit()
+        self.target.commit = refuse  # type: ignore[assignment,method-assign]
+        self.add(self.broken, self.other)
 
-    job.events = [mend]
+    def add(self, *tables: Table) -> None:
+        for table in tables:
+            table.insert(id=len(table.values) + 1, note="new")
+        self.commit()
+
+
+def test_a_table_that_fails_is_named_at_once_and_tried_again_while_nothing_is_staged() -> None:
+    job = Broken()
+    job.events = [job.failing.clear]
+
     report = job.follow(seconds=10)
 
     assert [line for line in job.lines if "a part is not there" in line]
+    assert job.tried == [["shop.t", "shop.u"], ["shop.t"]]
     assert not report.failed
+    assert job.rows(job.broken) == job.broken.values
+    assert job.rows(job.other) == job.other.values
+
+
+def test_a_table_that_stays_broken_is_left_out_of_most_merges_and_named_once() -> None:
+    job = Broken()
+    job.events, job.pace = [lambda: job.add(job.other)] * 200, 1
+
+    report = job.follow(seconds=200)
+
+    tries = [number for number, tables in enumerate(job.tried) if "shop.t" in tables]
+    assert len(job.tried) > 200
+    # After 5, 15, 35, 75 and 155 seconds, and at the end.
+    assert len(tries) == 7
+    assert tries[-1] == len(job.tried) - 1
+    assert len([line for line in job.lines if line.startswith("shop.t")]) == 1
+    assert [table.table for table in report.tables if table.error] == ["shop.t"]
+    assert job.rows(job.other) == job.other.values
+    job.failing.clear()
+    job.follow(seconds=0)
+    assert job.rows(job.broken) == job.broken.values
+
+
+def test_it_ends_in_time_while_more_is_staged_than_is_merged() -> None:
+    job = Job()
+    table = job.table("t")
+    merge = job.merge
+
+    def stage_meanwhile(finished: Finished, without: Collection[str] = ()) -> Report:
+        report = merge(finished, without)
+        table.insert(id=len(table.values) + 1, note="new")
+        job.commit()
+        return report
+
+    job.merge, job.merge_seconds = stage_meanwhile, 7  # type: ignore[method-assign]
+    job.follow(seconds=30)
+
+    # One that begins after the time merges what was staged until then.
+    assert job.merges == 6
+    assert len(job.rows(table)) == 5
+
+
+def test_a_store_that_fails_for_some_seconds_is_waited_for() -> None:
+    job = Job()
+    table = job.table("t")
+    exists, until = job.files.exists, [0.0]
+
+    def fail(path: str) -> bool:
+        if job.now < until[0]:
+            raise StoreUnavailableError("the store failed")
+        return exists(path)
+
+    def stage() -> None:
+        until[0] = job.now + 50
+        table.insert(id=1, note="new")
+        job.commit()
+
+    job.files.exists, job.events, job.pace = fail, [stage], 5  # type: ignore[method-assign]
+    job.follow(seconds=100)
     assert job.rows(table) == table.values
-    assert job.rows(other) == other.values
+
+    until[0] = job.now + 70
+    with pytest.raises(StoreUnavailableError):
+        job.follow(seconds=100)
+
+
+def test_what_an_earlier_merge_reported_stays_in_the_report() -> None:
+    job = Job()
+    merges = [
+        [TableReport("shop.t", "t", missing_rows=2, layout="other", version=7)],
+        [TableReport("shop.t", "t", is_merged=True, missing_rows=3)],
+        [TableReport("shop.t", "t"), TableReport("snapshot x", "", error="cut")],
+        [TableReport("shop.t", "t")],
+    ]
+    reports = (Report("shop", through, tables, 0) for through, tables in enumerate(merges, 1))
+    for number in range(2, 5):
+        job.files.write(f"manifests/{number:016d}.json", b"")
+    job.merge = lambda *_: next(reports)  # type: ignore[method-assign]
+
+    (table,) = job.follow(seconds=0.1).tables
+
+    assert (table.missing_rows, table.layout, table.version) == (5, "other", 7)
+    assert table.status == "merged"
 
 
 def test_a_line_a_minute_says_how_long_after_their_commit_changes_are_in_the_lake() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from airflow_provider_binlog.position import Flavor, Position, SourceIdentity
 from airflow_provider_binlog.spark.merge.lake_table import StagedLog
 from airflow_provider_binlog.spark.merge.progress import (
     Progress,
+    Seen,
     TableProgress,
     load_progress,
     progress_folder,
@@ -25,6 +27,7 @@ from airflow_provider_binlog.spark.merge.progress import (
 )
 from airflow_provider_binlog.spark.plan.table_log import Globs, TableLog
 from airflow_provider_binlog.spark.target.state import NOTHING, ForeignWrite, Hold, Mark
+from airflow_provider_binlog.staging.paths import manifest_path
 from airflow_provider_binlog.table_options import TableOptions, TableRules
 from tests.unit.spark.history import IDENTITY
 from tests.unit.spark.memory_files import Files
@@ -244,3 +247,55 @@ def test_the_servers_that_lead_to_the_newest_manifest() -> None:
     assert through(IDENTITY, AFTER) == (AFTER, IDENTITY, BEFORE)
     assert through(BEFORE) == (BEFORE, IDENTITY)
     assert Progress().read([manifest(1)]).servers == (IDENTITY,)
+
+
+class CountedFiles(Files):
+    """Files that count how often a folder is listed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.listed: Counter[str] = Counter()
+
+    def list(self, folder: str) -> list[str]:
+        self.listed[folder] += 1
+        return super().list(folder)
+
+
+def test_the_next_merge_of_a_job_finds_what_is_new_without_listing_all_again() -> None:
+    files, now = CountedFiles(), [0.0]
+    seen = Seen(lambda: now[0])
+    for number in range(1, 6):
+        files.write(manifest_path(number), b"")
+        if number > 2:
+            assert seen.list_manifests(files) == [*range(1, number + 1)]
+    assert files.listed["manifests"] == 1
+
+    files.delete(manifest_path(1))
+    now[0] = 601
+    assert seen.list_manifests(files) == [2, 3, 4, 5]
+
+
+def test_a_job_leaves_a_record_a_minute_and_its_last_one() -> None:
+    files, seen, now = CountedFiles(), Seen(), datetime(2026, 11, 22, tzinfo=UTC)
+    other = save(files, PROGRESS, now=now)
+    published, newest = [], other
+    for number in range(250):
+        newest = save(files, PROGRESS, loaded=newest, now=now + timedelta(seconds=5 * number + 3))
+        seen.publish(files, "x", newest)
+        published.append(newest.id)
+        assert {other.id, *published[-100:]} <= {*record_ids(files, "x")}
+    seen.thin(files, "x", keep=1)
+
+    first_ones = [*{id_[:13]: id_ for id_ in reversed(published)}.values()]
+    assert record_ids(files, "x") == sorted({other.id, *first_ones, published[-1]})
+    assert load_progress(files, "x") == newest
+
+
+def test_records_are_listed_once_to_publish() -> None:
+    files = CountedFiles()
+    first = save(files, PROGRESS)
+    files.listed.clear()
+
+    save(files, PROGRESS, loaded=first)
+
+    assert files.listed["x"] == 1
