@@ -76,7 +76,10 @@ def follow(
 
 
 def request_next(request: ExtractRequest, extracted: Extracted) -> ExtractRequest:
-    """Return the request of what follows the last manifest that was staged."""
+    """Return the request of what follows the last manifest that was staged.
+
+    Its globs are not checked again: tables that few ranges name would be looked up for each range.
+    """
     last = extracted.manifests[-1]
     return replace(
         request,
@@ -84,4 +87,5 @@ def request_next(request: ExtractRequest, extracted: Extracted) -> ExtractReques
         sequence=last.sequence + 1,
         issued_by=last.identity,
         bytes_total=None,
+        on_tables=None,
     )

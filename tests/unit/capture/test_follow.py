@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.capture.follow import Schedule, follow
+from airflow_provider_binlog.capture.log_range import TableFilter
 from airflow_provider_binlog.position import FIRST_OFFSET, Position
+from airflow_provider_binlog.sources.next_range import check_globs
 from tests.support.requests import a_request
 from tests.unit.capture.staging import end_of, file_source, new_store
 from tests.unit.capture.whole_logs import CHANGE, IDENTITY, a_log, stage, transaction
+from tests.unit.sources.test_next_range import Shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -101,6 +105,24 @@ def test_a_range_starts_no_sooner_than_its_time_and_none_after_the_end() -> None
     # Two ranges five seconds apart; then a query each second that is left.
     assert clock.slept[:2] == [5, 5]
     assert clock.now < 112
+
+
+def test_globs_are_compared_with_the_tables_of_the_server_once() -> None:
+    files, middle, end = a_growing_log()
+    clock, server = Clock(), Shown(("crm", "people"))
+    tables = TableFilter(["*.*", "crm.people"])
+    request = a_request(
+        START,
+        START,
+        identity=IDENTITY,
+        tables=tables,
+        on_tables=check_globs(logging.getLogger("globs"), "shop", tables, server.table_names),
+    )
+    log = GrowingLog(files, middle, end)
+    schedule = Schedule(until=112, every=5, clock=clock, sleep=clock.sleep)
+
+    assert len(list(follow(request, log, new_store(), schedule=schedule))) == 2
+    assert server.queries == 1
 
 
 def test_without_time_nothing_is_queried() -> None:
