@@ -53,7 +53,7 @@ from airflow_provider_binlog.transport.block_stream import BlockStream
 class Extracted:
     """Manifests staged after a checkpoint: reused ones and the new one, in order.
 
-    Where there are none, it stops at its start, the checkpoint's position.
+    Where there are none, it stops at the checkpoint's position, as it is in this log.
     """
 
     manifests: tuple[Manifest, ...]

@@ -12,6 +12,7 @@ from airflow_provider_binlog.capture.log_range import ExtractRequest
 from airflow_provider_binlog.position import Position
 from airflow_provider_binlog.staging.object_store import ObjectStore
 from airflow_provider_binlog.transport.block_stream import BlockStream
+from airflow_provider_binlog.transport.server.queries import BinaryLog, check_file
 
 # How often the end of the log is queried while nothing is logged.
 _POLL_SECONDS = 1.0
@@ -37,6 +38,9 @@ class Schedule:
         """Return the end of the log once it is after a position; None if that is not in time.
 
         The range before began at `began`.
+
+        Raises:
+            ForeignPositionError: The log ends before the position: it was reset.
         """
         pause = began + self.every - self.clock()
         while self.clock() + max(pause, 0.0) < self.until:
@@ -45,6 +49,7 @@ class Schedule:
             end = find_end()
             if end.coordinates > after.coordinates:
                 return end
+            check_file([BinaryLog(end.file, end.offset)], after)
             pause = _POLL_SECONDS
         return None
 
@@ -60,19 +65,25 @@ class FollowedLog(BlockStream, Protocol):
 
 
 def follow(
-    request: ExtractRequest, log: FollowedLog, store: ObjectStore, *, schedule: Schedule
+    request: ExtractRequest,
+    log: FollowedLog,
+    store: ObjectStore,
+    *,
+    schedule: Schedule,
+    after: Position | None = None,
 ) -> Iterator[Extracted]:
     """Yield what is staged of each range, from the start of the request on.
 
-    Each stops where the log ends when it starts. Raises as `extract`.
+    Each stops where the log ends when it starts. `after` is the start's position in this log, if
+    another server issued it. Raises as `extract` and `Schedule.wait`.
     """
-    began = schedule.clock()
-    while stop := schedule.wait(began, request.start, log.end):
+    began, after = schedule.clock(), after or request.start
+    while stop := schedule.wait(began, after, log.end):
         began = schedule.clock()
         request = replace(request, stop=stop, wants_defaults=log.logs_partial_images())
         extracted = extract(request, log, store)
         yield extracted
-        request = request_next(request, extracted)
+        request, after = request_next(request, extracted), extracted.stop
 
 
 def request_next(request: ExtractRequest, extracted: Extracted) -> ExtractRequest:

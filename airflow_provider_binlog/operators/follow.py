@@ -110,7 +110,8 @@ class BinlogFollowOperator(RangeOperator):
                 checkpoint = self._advance(source.name, checkpoint, first, run)
                 request = request_next(request, first)
             progress = _Progress(source.name, self.log)
-            for extracted in follow(request, log, store, schedule=schedule):
+            following = follow(request, log, store, schedule=schedule, after=first.stop)
+            for extracted in following:
                 counts = count_staged(extracted, checkpoint, source.name, self.staging_path)
                 for line in describe_staged(extracted.manifests, named):
                     self.log.warning("%s: %s", source.name, line)

@@ -18,6 +18,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_binlog.capture.extract import extract
+from airflow_provider_binlog.capture.follow import Schedule, follow
 from airflow_provider_binlog.capture.log_range import TableFilter
 from airflow_provider_binlog.checkpoint import Checkpoint, advance, load
 from airflow_provider_binlog.errors import (
@@ -214,6 +215,29 @@ def test_a_log_that_is_reset_during_the_first_range_is_not_followed(
     assert source.staged() == []
     # The checkpoint of the first run is that of the first log.
     check_refused(source)
+
+
+@pytest.mark.fault("restored", servers="mysql97 mariadb118", stores="file")
+def test_a_log_that_is_reset_while_it_is_followed_is_refused(
+    own_server: Server, source: Source
+) -> None:
+    """At once, as by the next run, and not when the new log is as long as the previous one."""
+    reset(own_server)
+    insert(own_server, 1, 10)
+    staged = source.stage()
+    settings = ConnectionSettings.from_dsn(own_server.dsn)
+    request = a_request(staged.stop, staged.stop, identity=staged.identity, sequence=2)
+    schedule = Schedule(until=time.monotonic() + 30, every=0)
+
+    with closing(ServerLog(settings, follows=True)) as log:
+        assert log.end().coordinates == staged.stop.coordinates
+        reset(own_server)
+        with pytest.raises(ForeignPositionError, match="take new snapshots") as caught:
+            next(follow(request, log, open_store(f"file://{source.folder}"), schedule=schedule))
+
+    with pytest.raises(ForeignPositionError) as next_run:
+        source.stage()
+    assert str(caught.value) == str(next_run.value)
 
 
 @pytest.mark.fault("restored", servers="mysql97 mariadb118", stores="file")

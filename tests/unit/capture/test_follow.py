@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import pytest
+
+from airflow_provider_binlog.capture.extract import extract
 from airflow_provider_binlog.capture.follow import Schedule, follow
 from airflow_provider_binlog.capture.log_range import TableFilter
+from airflow_provider_binlog.errors import ForeignPositionError
 from airflow_provider_binlog.position import FIRST_OFFSET, Position
 from airflow_provider_binlog.sources.next_range import check_globs
 from tests.support.requests import a_request
@@ -105,6 +110,42 @@ def test_a_range_starts_no_sooner_than_its_time_and_none_after_the_end() -> None
     # Two ranges five seconds apart; then a query each second that is left.
     assert clock.slept[:2] == [5, 5]
     assert clock.now < 112
+
+
+@pytest.mark.parametrize("end", [("binlog.000007", 499), ("binlog.000001", 900)])
+def test_a_log_that_ends_before_the_position_is_refused(end: tuple[str, int]) -> None:
+    clock = Clock()
+    schedule = Schedule(until=130, every=5, clock=clock, sleep=clock.sleep)
+
+    with pytest.raises(ForeignPositionError, match="is after the end of"):
+        schedule.wait(clock(), Position("binlog.000007", 500), lambda: Position(*end))
+
+
+def test_a_position_of_another_server_is_not_compared_with_this_log() -> None:
+    """After a failover nothing is new at first: the position of the checkpoint stays."""
+    files, middle, end = a_growing_log()
+    clock, store = Clock(), new_store()
+    there = {"binlog.000009": a_log(transaction(1, *CHANGE))["binlog.000001"]}
+    start = Position("binlog.000009", FIRST_OFFSET)
+    before = stage(there, start, end_of(there), store).manifests[0]
+    request = a_request(
+        before.stop,
+        middle,
+        identity=replace(IDENTITY, server="promoted"),
+        issued_by=IDENTITY,
+        sequence=2,
+        find_gtids=lambda _: middle,
+    )
+    log = GrowingLog(files, middle, end)
+    first = extract(request, log, store)
+    schedule = Schedule(until=112, every=5, clock=clock, sleep=clock.sleep)
+
+    followed = follow(request, log, store, schedule=schedule, after=first.stop)
+
+    assert first.manifests == ()
+    (made,) = [manifest for extracted in followed for manifest in extracted.manifests]
+    assert (made.start.coordinates, made.stop.coordinates) == (middle.coordinates, end.coordinates)
+    assert made.rows == 1
 
 
 def test_globs_are_compared_with_the_tables_of_the_server_once() -> None:

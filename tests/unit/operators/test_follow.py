@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from unittest.mock import Mock
 
 import pytest
@@ -20,6 +20,9 @@ from airflow_provider_binlog.hooks.metrics import try_to_send_lag
 from airflow_provider_binlog.sources.lag import Lag
 from tests.contract.checkpoint import checkpoint
 from tests.unit.staging.manifests import manifest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 SHOP = BinlogSource("shop", start="now")
 
@@ -64,11 +67,18 @@ def test_every_range_is_counted_and_each_column_named_once(
     monkeypatch.setattr(f"{module}.warn_of_foreign_keys", lambda *_: None)
     capture = "airflow_provider_binlog.capture.follow"
     monkeypatch.setattr(f"{capture}.request_next", lambda *_: None)
-    monkeypatch.setattr(f"{capture}.follow", lambda *_, **__: iter([extracted(2), extracted(3)]))
+    after: list[Any] = []
+
+    def follow(*_: object, **given: Any) -> Iterator[Extracted]:
+        after.append(given["after"])
+        return iter([extracted(2), extracted(3)])
+
+    monkeypatch.setattr(f"{capture}.follow", follow)
     monkeypatch.setattr("airflow_provider_binlog.sources.next_range.stage", lambda *_: extracted(1))
 
     staged = operator._follow("a run", until=0)
 
+    assert after == [extracted(1).stop]
     assert staged is not None
     assert staged["rows"] == sent["binlog.rows"] == 9
     assert sent["binlog.bytes"] == 3 * 1234
