@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Asset, AssetAlias, BaseOperator, Context, Variable, conf, timezone
@@ -42,14 +42,19 @@ def read_dag(name: str) -> str:
 
 
 def seconds_to_follow(context: Context, follow: timedelta | None) -> float:
-    """Return how long a task follows what grows: a retry for the rest, since its run started."""
+    """Return how long a task follows what grows: a retry for the rest, since its first try."""
     if follow is None:
         return 0.0
     if follow <= timedelta():
         raise errors.ConfigurationError("follow is a positive timedelta", given=follow)
-    if context["ti"].try_number <= 1 or context["dag_run"].start_date is None:
+    # By the run's start: what is stored outlives a run that ended, and is cleared to run again.
+    key = f"binlog_follow {context['dag_run'].start_date}"
+    store, now = context["task_state_store"], timezone.utcnow()
+    began = store.get(key)
+    if began is None:
+        store.set(key, now.isoformat())
         return follow.total_seconds()
-    left = follow - (timezone.utcnow() - context["dag_run"].start_date)
+    left = follow - (now - datetime.fromisoformat(str(began)))
     return max(0.0, left.total_seconds())
 
 

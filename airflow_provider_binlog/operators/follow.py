@@ -52,7 +52,7 @@ class BinlogFollowOperator(RangeOperator):
     DAG does that only stages: merges rely on the applied marks of their own tables. Every range is
     what a :class:`~airflow_provider_binlog.BinlogExtractOperator` stages of it. A task that was
     killed is retried as one of those; its retry follows for the rest of the time, counted from the
-    start of the run, and stages one range at least.
+    start of the first try, and stages one range at least.
 
     Returns what the extract operator returns, of all ranges together. Skips if nothing was logged.
 

@@ -122,7 +122,7 @@ class BinlogMergeOperator(SparkJobOperator):
         (templated)
     :param follow: For how long the job continues and merges what is staged meanwhile, as soon as it
         is committed; by default it ends with what is staged. A retry follows for the rest of the
-        time, counted from the start of the run.
+        time, counted from the start of the first try.
     :param shared_archive: A file on the worker, ``"/opt/airflow/spark/merge.jsa"``, which holds the
         classes of the driver's JVM, for Java's class data sharing. The first job writes it at its
         end, which takes longer; those after it start in half of the time. Its folder is one that

@@ -17,8 +17,10 @@ from airflow_provider_binlog import BinlogFollowOperator, BinlogSource
 from airflow_provider_binlog.capture.extract import Extracted
 from airflow_provider_binlog.errors import ConnectionLostError
 from airflow_provider_binlog.hooks.metrics import try_to_send_lag
+from airflow_provider_binlog.hooks.tasks import seconds_to_follow
 from airflow_provider_binlog.sources.lag import Lag
 from tests.contract.checkpoint import checkpoint
+from tests.unit.operators.test_merge import States
 from tests.unit.staging.manifests import manifest
 
 if TYPE_CHECKING:
@@ -86,6 +88,23 @@ def test_every_range_is_counted_and_each_column_named_once(
     log = capsys.readouterr().out
     assert log.count("shop.orders.state 1") == 1
     assert [log.count(f"shop.orders.c{number} 1") for number in (1, 2, 3)] == [1, 1, 1]
+
+
+def test_a_retry_follows_for_the_rest_since_the_first_try(monkeypatch: pytest.MonkeyPatch) -> None:
+    noon, states = datetime(2026, 11, 29, 12, tzinfo=UTC), States()
+
+    def minutes_left(at: int, run: int) -> float:
+        """Return how long a try follows that starts so many minutes after noon; so does its run."""
+        now = noon + timedelta(minutes=at)
+        monkeypatch.setattr("airflow_provider_binlog.hooks.tasks.timezone.utcnow", lambda: now)
+        run_of = SimpleNamespace(start_date=noon + timedelta(minutes=run))
+        context: Any = {"dag_run": run_of, "task_state_store": states}
+        return seconds_to_follow(context, timedelta(minutes=55)) / 60
+
+    # Snapshots took the first hour of the run.
+    assert [minutes_left(at, run=0) for at in (60, 62, 130)] == [55, 53, 0]
+    # Cleared after its end, the run starts again.
+    assert [minutes_left(at, run=200) for at in (201, 203)] == [55, 53]
 
 
 def a_lag() -> Lag:

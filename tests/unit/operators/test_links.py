@@ -18,6 +18,7 @@ from airflow_provider_binlog.errors import ConnectionLostError
 from airflow_provider_binlog.hooks.tasks import AirflowVariableStore
 from airflow_provider_binlog.sensors import retention
 from tests.contract.checkpoint import checkpoint
+from tests.unit.operators.test_merge import States
 
 SHOP = BinlogSource("shop", start="now")
 
@@ -44,7 +45,8 @@ def test_a_task_that_follows_leads_to_its_newest_manifest(monkeypatch: pytest.Mo
     monkeypatch.setattr(operator, "_follow", lambda *_: staged)
     monkeypatch.setattr("airflow_provider_binlog.operators.follow.describe_for_asset", dict)
     run = SimpleNamespace(dag_id="own", run_id="r", task_id="stage", try_number=1)
-    context: Any = {"ti": run, "dag_run": None}
+    dag_run = SimpleNamespace(start_date=None)
+    context: Any = {"ti": run, "dag_run": dag_run, "task_state_store": States()}
 
     operator.execute(context)
 
