@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -16,6 +17,7 @@ from airflow_provider_binlog.spark.merge.progress import (
     load_progress,
     published_at,
     read_records,
+    record_ids,
     save_progress,
 )
 from airflow_provider_binlog.spark.reload.plan import is_comparable, is_reached
@@ -64,12 +66,13 @@ class Lake:
 
 def find_lake(files: ReadFiles, lake: str, before: datetime) -> Lake | None:
     """Return a lake as it was published, also before a time; None if no record is readable."""
-    records: list[Progress] = []
-    for record in read_records(files, f"{PROGRESS}/{lake}"):
-        records.append(record)
-        if published_at(record.id) <= before:
-            break
-    return Lake(lake, records[0], records[-1]) if records else None
+    folder = f"{PROGRESS}/{lake}"
+    ids = record_ids(files, folder)
+    split = bisect_right(ids, before, key=published_at)
+    old, young = ids[:split], ids[split:]
+    newest = next(read_records(files, folder, reversed(ids)), None)
+    earlier = next(read_records(files, folder, [*reversed(old), *young]), None)
+    return None if newest is None or earlier is None else Lake(lake, newest, earlier)
 
 
 def forget_lake(store: ObjectStore, source: str, lake: str) -> None:
