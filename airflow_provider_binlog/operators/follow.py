@@ -12,6 +12,7 @@ from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_provider_binlog.checkpoint import Checkpoint, advance, checkpoint_key
+from airflow_provider_binlog.errors import ConfigurationError
 from airflow_provider_binlog.hooks.metrics import send_staged, try_to_send_lag
 from airflow_provider_binlog.hooks.object_storage import open_store
 from airflow_provider_binlog.hooks.tasks import (
@@ -59,7 +60,8 @@ class BinlogFollowOperator(RangeOperator):
     :param follow: How long, ``timedelta(minutes=55)``.
     :param every: From the start of a range to that of the next one, at least.
 
-    The other parameters are those of the extract operator, which has no ``stop`` here.
+    The other parameters are those of the extract operator, which has no ``stop`` here; the source
+    is a server, not files.
     """
 
     operator_extra_links = (*SOURCE_LINKS, BinlogManifestLink())
@@ -93,6 +95,12 @@ class BinlogFollowOperator(RangeOperator):
         from airflow_provider_binlog.sources.next_range import stage
 
         source, settings = self.read_settings(run)
+        if source.files is not None:
+            raise ConfigurationError(
+                "a task follows a server, not files: stage them with a BinlogExtractOperator, on a "
+                "schedule",
+                files=source.files,
+            )
         schedule = Schedule(until, read_seconds(self.every, "every"))
         store = open_store(self.staging_path)
         with self.opened(source, follows=True) as log:

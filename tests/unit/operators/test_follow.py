@@ -15,7 +15,7 @@ from airflow.sdk.observability import stats
 
 from airflow_provider_binlog import BinlogFollowOperator, BinlogSource
 from airflow_provider_binlog.capture.extract import Extracted
-from airflow_provider_binlog.errors import ConnectionLostError
+from airflow_provider_binlog.errors import ConfigurationError, ConnectionLostError
 from airflow_provider_binlog.hooks.metrics import try_to_send_lag
 from airflow_provider_binlog.hooks.tasks import seconds_to_follow
 from airflow_provider_binlog.sources.lag import Lag
@@ -38,10 +38,10 @@ def extracted(sequence: int) -> Extracted:
     return Extracted((made,), made.start, made.stop)
 
 
-def an_operator() -> BinlogFollowOperator:
+def an_operator(source: BinlogSource = SHOP) -> BinlogFollowOperator:
     return BinlogFollowOperator(
         task_id="stage",
-        source=SHOP,
+        source=source,
         staging_path="/s",
         tables=["*.*"],
         follow=timedelta(minutes=1),
@@ -105,6 +105,13 @@ def test_a_retry_follows_for_the_rest_since_the_first_try(monkeypatch: pytest.Mo
     assert [minutes_left(at, run=0) for at in (60, 62, 130)] == [55, 53, 0]
     # Cleared after its end, the run starts again.
     assert [minutes_left(at, run=200) for at in (201, 203)] == [55, 53]
+
+
+def test_files_which_do_not_grow_are_refused() -> None:
+    operator = an_operator(replace(SHOP, files="/backup/"))
+
+    with pytest.raises(ConfigurationError, match="follows a server, not files"):
+        operator._follow("a run", until=0)
 
 
 def a_lag() -> Lag:
