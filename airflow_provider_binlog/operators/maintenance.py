@@ -42,7 +42,7 @@ class BinlogMaintenanceOperator(SparkJobOperator):
     :param staged: ``{"source": name, "staging_path": ...}``, or what the extract operator returned.
         (templated)
     :param format: ``"delta"`` or ``"iceberg"``. (templated)
-    :param lake: As the merge has it. (templated)
+    :param lake: As the merges have it, whatever their ``target`` is. (templated)
     :param tables: Globs of ``database.table``, and ``!globs`` that take some back; all that the
         merges of this lake have by default. (templated)
     :param exclude: Globs of tables among them to leave out. (templated)

@@ -93,21 +93,34 @@ def find_lake(files: ReadFiles, lake: str | None) -> str:
     Raises:
         ConfigurationError: There is none, or not one alone.
     """
-    lakes = {}
-    for name in files.list(PROGRESS):
-        newest = load_progress(files, f"{PROGRESS}/{name}")
-        named = newest is not None and f" {lake} " in f" {name} {newest.lake} "
-        if newest is not None and (named or lake is None):
-            lakes[name] = newest.lake
-    if len(lakes) != 1:
+    lakes = find_lakes(files, lake)
+    if len(lakes) > 1:
         raise ConfigurationError(
-            "name the lake that is read, by its id or as its merge does"
-            if lakes
-            else "nothing is published",
+            "name the lake that is read, by its id or as its merge does",
             lake=lake,
             lakes=", ".join(f"{name}: {text}" for name, text in sorted(lakes.items())),
         )
     return f"{PROGRESS}/{next(iter(lakes))}"
+
+
+def find_lakes(files: ReadFiles, lake: str | None, format_: str = "") -> dict[str, str]:
+    """Return format, place and names of each lake that is so named, or of all, by its id.
+
+    Merges whose tables have other names, by `target`, have lakes of their own in one place.
+
+    Raises:
+        ConfigurationError: There is none.
+    """
+    lakes = {}
+    for name in files.list(PROGRESS):
+        newest = load_progress(files, f"{PROGRESS}/{name}")
+        if newest is None or not newest.lake.startswith(format_):
+            continue
+        if lake is None or f" {lake} " in f" {name} {newest.lake} ":
+            lakes[name] = newest.lake
+    if not lakes:
+        raise ConfigurationError("nothing is published", lake=lake)
+    return lakes
 
 
 def _find_record(

@@ -16,6 +16,7 @@ from airflow_provider_binlog.spark.maintenance import run as module
 from airflow_provider_binlog.spark.maintenance.options import MaintenanceOptions, TableMaintenance
 from airflow_provider_binlog.spark.maintenance.run import maintain
 from airflow_provider_binlog.spark.published import read_published
+from airflow_provider_binlog.table_options import TableOptions, TableRules
 from tests.unit.spark.staged_changes import INT, TEXT
 from tests.unit.spark.workplace import Workplace, in_either_format
 
@@ -118,6 +119,20 @@ def test_versions_that_a_reader_may_want_stay_and_older_ones_go(
     table.delete(2)
     table.update(3, note="another")
     workplace.follow(table)
+
+
+@in_either_format
+def test_tables_of_every_merge_into_the_lake_are_maintained(workplace: Workplace) -> None:
+    table = new_table(workplace)
+    inserted(workplace, table, 1)
+    elsewhere = TableRules({"*": TableOptions(target="{database}_published.{table}")})
+    workplace.merge(table_options=elsewhere)
+
+    first, other = run(workplace, DAY)
+
+    assert {first.target, other.target} > {workplace.target(table)}
+    for done in (first, other):
+        assert (done.table, done.error, done.skipped) == (".".join(table.name), None, "")
 
 
 @in_either_format

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -24,12 +25,14 @@ from airflow_provider_binlog.spark.job.options import TableChoice
 from airflow_provider_binlog.spark.job.session import configure
 from airflow_provider_binlog.spark.maintenance.options import MaintenanceOptions, TableMaintenance
 from airflow_provider_binlog.spark.merge.progress import (
+    PROGRESS,
+    Progress,
     published_at,
     read_records,
     record_ids,
 )
 from airflow_provider_binlog.spark.names import quote_text
-from airflow_provider_binlog.spark.published import find_lake
+from airflow_provider_binlog.spark.published import find_lakes
 from airflow_provider_binlog.spark.staged.files import HadoopFiles
 from airflow_provider_binlog.spark.target.delta.table import DeltaLake
 from airflow_provider_binlog.spark.target.iceberg.catalog import IcebergLake, find_table
@@ -66,11 +69,12 @@ def maintain(
     check_jars(spark, options.format)
     since = datetime.now(UTC) - options.keep
     files = HadoopFiles(spark, options.staging, options.source)
-    tables = find_versions(files, find_lake(files, options.lake), since)
+    lakes = find_lakes(files, options.lake, options.format)
+    tables = find_versions(files, [f"{PROGRESS}/{lake_id}" for lake_id in lakes], since)
     chosen = TableChoice(options.tables, options.exclude)
     lake = (_Delta if options.format == "delta" else _Iceberg)(spark, options)
     done = []
-    for name, (target, named) in sorted(tables.items()):
+    for (name, target), named in sorted(tables.items()):
         if chosen(name):
             report = TableMaintenance(".".join(name), target)
             _maintain(lake, report, named, since)
@@ -80,24 +84,32 @@ def maintain(
 
 
 def find_versions(
-    files: ReadFiles, folder: str, since: datetime
-) -> dict[TableName, tuple[str, set[int]]]:
-    """Return the lake tables of those that merges chose, and the versions that records name.
+    files: ReadFiles, folders: Iterable[str], since: datetime
+) -> dict[tuple[TableName, str], set[int]]:
+    """Return the versions that records of lakes name, by table that merges chose and lake table."""
+    records = [record for folder in folders for record in _find_records(files, folder, since)]
+    tables: dict[tuple[TableName, str], set[int]] = {
+        (name, table.target): set()
+        for record in records
+        for name, table in record.tables.items()
+        if table.target and table.chosen
+    }
+    for record in records:
+        for name, version in record.versions.items():
+            if (key := (name, record.tables[name].target)) in tables:
+                tables[key].add(version)
+    return tables
+
+
+def _find_records(files: ReadFiles, folder: str, since: datetime) -> Iterator[Progress]:
+    """Yield the newest record of a lake, and the oldest of the period, if there are any.
 
     The versions of a table rise from record to record: the oldest of the period has the oldest.
     """
     ids = record_ids(files, folder)
     young = [one for one in ids if published_at(one) >= since]
-    records = (next(read_records(files, folder, some), None) for some in (reversed(ids), young))
-    tables: dict[TableName, tuple[str, set[int]]] = {}
-    for record in filter(None, records):
-        for name, table in record.tables.items():
-            if table.target and table.chosen:
-                tables.setdefault(name, (table.target, set()))
-        for name, version in record.versions.items():
-            if name in tables:
-                tables[name][1].add(version)
-    return tables
+    for some in (reversed(ids), young):
+        yield from islice(read_records(files, folder, some), 1)
 
 
 def _maintain(
