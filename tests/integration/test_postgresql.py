@@ -231,10 +231,10 @@ def test_columns_follow_in_place_and_keep_what_depends_on_the_table(
     orders.alter("...", types, renamed={"text": "note"})
     orders.insert(id=2**40, text="\t\\N\n", data='{"a": 1}', price="1." + "0" * 30)
     workplace.follow(orders)
-    orders.alter("...", types | {"from": INT, LONG: INT})
+    orders.alter("...", types | {"from": INT, "_column_1": INT, LONG: INT})
     orders.update(1, **{"from": 6, LONG: 1})
     workplace.follow(orders)
-    swapped = {"id": BIGINT, "data": TEXT, "text": JSON, "from": INT, LONG: INT}
+    swapped = {"id": BIGINT, "data": TEXT, "text": JSON, "from": INT, "_column_1": INT, LONG: INT}
     workplace.other.execute(f'DROP VIEW {target[:-1]} notes"')
     orders.alter("...", swapped, renamed={"data": "text", "text": "data"})
     workplace.follow(orders, in_order=False)

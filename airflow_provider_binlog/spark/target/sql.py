@@ -5,7 +5,7 @@ On that side `path`, `from` or a name with a dot could be taken for something el
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
 
 from airflow_provider_binlog.names import quote_identifier
@@ -255,40 +255,17 @@ def alter_statements(target: str, columns: Iterable[str], evolution: Evolution) 
     """Return the statements that evolve a lake table; none takes a name that is in use.
 
     A dropped column is dropped last, so that the table always has one; until then another column
-    may need its name. One that gives its name to another, or changes its case, takes a free name
-    in between.
+    may need its name.
     """
-    alter, names = f"ALTER TABLE {target}", set(columns)
-    taken = {name.lower() for name in (*names, *evolution.renamed.values(), *evolution.added)}
-    free = filter(lambda name: name not in taken, map("_column_{}".format, count(1)))
-    statements, dropped = [], []
+    alter, names = f"ALTER TABLE {target}", [*columns]
     needed = {name.lower() for name in (*evolution.renamed.values(), *evolution.added)}
-
-    def rename(old: str, new: str) -> None:
-        statements.append(
-            f"{alter} RENAME COLUMN {quote_identifier(old)} TO {quote_identifier(new)}"
-        )
-        names.remove(old)
-        names.add(new)
-
-    for name in evolution.dropped:
-        if name.lower() in needed:
-            aside = next(free)
-            rename(name, aside)
-            dropped.append(aside)
-        else:
-            dropped.append(name)
-    pending = dict(evolution.renamed)
-    while pending:
-        old = _find_free(pending, names)
-        if old is None:
-            old, new = next(iter(pending.items()))
-            aside = next(free)
-            rename(old, aside)
-            del pending[old]
-            pending[aside] = new
-        else:
-            rename(old, pending.pop(old))
+    free = _free_names([*names, *needed])
+    aside = {name: next(free) for name in evolution.dropped if name.lower() in needed}
+    dropped = [aside.get(name, name) for name in evolution.dropped]
+    statements = [
+        f"{alter} RENAME COLUMN {quote_identifier(old)} TO {quote_identifier(new)}"
+        for old, new in order_renames(names, aside | evolution.renamed)
+    ]
     for name, type_ in evolution.widened.items():
         statements.append(f"{alter} ALTER COLUMN {quote_identifier(name)} TYPE {type_}")
     if evolution.added:
@@ -298,10 +275,28 @@ def alter_statements(target: str, columns: Iterable[str], evolution: Evolution) 
     return statements
 
 
-def _find_free(pending: dict[str, str], names: Collection[str]) -> str | None:
-    """Return a column whose new name no column has."""
+def order_renames(names: Iterable[str], renamed: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return old and new names, one rename after the other, given the names of all columns.
+
+    A column that gives its name to another, or changes its case, takes a free name in between.
+    """
+    pending, free = dict(renamed), _free_names([*names, *renamed.values()])
+    ordered = []
+    while pending:
+        taken = {name.lower() for name in pending}
+        old = next((old for old, new in pending.items() if new.lower() not in taken), None)
+        if old is None:
+            old, new = next(iter(pending)), next(free)
+            pending[new] = pending.pop(old)
+        else:
+            new = pending.pop(old)
+        ordered.append((old, new))
+    return ordered
+
+
+def _free_names(names: Iterable[str]) -> Iterator[str]:
     taken = {name.lower() for name in names}
-    return next((old for old, new in pending.items() if new.lower() not in taken), None)
+    return filter(lambda name: name not in taken, map("_column_{}".format, count(1)))
 
 
 def set_properties(target: str, properties: Mapping[str, str]) -> str:

@@ -33,15 +33,6 @@ def create_table(table: str, columns: Mapping[str, str]) -> str:
     return f"CREATE TABLE {table} ({defined})"
 
 
-def rename_columns(table: str, renamed: Mapping[str, str]) -> list[str]:
-    """Return the statements that rename columns, all at once as far as anybody sees."""
-    steps = [*renamed.items()]
-    if renamed.keys() & {*renamed.values()}:
-        aside = {old: f"_column_{number}" for number, old in enumerate(renamed)}
-        steps = [*aside.items(), *((aside[old], new) for old, new in renamed.items())]
-    return [f"ALTER TABLE {table} RENAME COLUMN {quote(a)} TO {quote(b)}" for a, b in steps]
-
-
 def add_column(table: str, name: str, type_: str, value: str | None) -> list[str]:
     """Return the statements that add a column; rows that are there get the value, unwritten."""
     added = f"ALTER TABLE {table} ADD COLUMN {quote(name)} {type_}"

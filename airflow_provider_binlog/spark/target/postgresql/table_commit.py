@@ -34,7 +34,7 @@ from airflow_provider_binlog.spark.target.protocol import (
     WholeRows,
     conflict,
 )
-from airflow_provider_binlog.spark.target.sql import ORPHAN
+from airflow_provider_binlog.spark.target.sql import ORPHAN, order_renames
 from airflow_provider_binlog.spark.target.state import NOTHING, TABLE_ID, Contents, TargetState
 from airflow_provider_binlog.spark.target.versions import versions_to_write
 
@@ -199,8 +199,10 @@ class TableCommit:
             notes[at] = replace(note, name=name, type=plan.type, source=plan.source or note.source)
         added = self._new_notes(stored.version + 1, evolution.added)
         self._refuse_twins([*notes, *added])
-        for statement in sql.rename_columns(table, renamed):
-            self.connection.execute(statement)
+        for old, new in order_renames([column.name for column in stored.columns], renamed):
+            self.connection.execute(
+                f"ALTER TABLE {table} RENAME COLUMN {quote(old)} TO {quote(new)}"
+            )
         for at, type_, plan in retyped:
             self._retype(at, type_, plan)
         for at, note in added.items():

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from airflow_provider_binlog.spark.plan.evolution import Evolution
-from airflow_provider_binlog.spark.target.sql import alter_statements
+from airflow_provider_binlog.spark.target.sql import alter_statements, order_renames
 
 COLUMNS = ("id", "a", "b")
 
@@ -53,3 +53,11 @@ def test_renames_never_meet(renamed: dict[str, str], expected: list[str]) -> Non
     found = statements(Evolution(renamed=renamed))
 
     assert [re.sub("RENAME COLUMN ", "", each) for each in found] == expected
+
+
+def test_a_name_in_between_is_one_that_no_column_has() -> None:
+    assert order_renames(["a", "b", "_Column_1"], {"a": "b", "b": "a"}) == [
+        ("a", "_column_2"),
+        ("b", "a"),
+        ("_column_2", "b"),
+    ]

@@ -1,22 +1,8 @@
-"""SQL of PostgreSQL tables: any name, columns that exchange their names, keys with NULL."""
+"""SQL of PostgreSQL tables: columns with values, rows that lack some, keys with NULL."""
 
 from __future__ import annotations
 
-from airflow_provider_binlog.spark.target.postgresql.sql import (
-    KeyedStatements,
-    add_column,
-    rename_columns,
-)
-
-
-def test_columns_exchange_their_names_by_way_of_free_ones() -> None:
-    assert rename_columns("t", {"a": "b", "b": "a"}) == [
-        'ALTER TABLE t RENAME COLUMN "a" TO "_column_0"',
-        'ALTER TABLE t RENAME COLUMN "b" TO "_column_1"',
-        'ALTER TABLE t RENAME COLUMN "_column_0" TO "b"',
-        'ALTER TABLE t RENAME COLUMN "_column_1" TO "a"',
-    ]
-    assert rename_columns("t", {"a": 'b"'}) == ['ALTER TABLE t RENAME COLUMN "a" TO "b"""']
+from airflow_provider_binlog.spark.target.postgresql.sql import KeyedStatements, add_column
 
 
 def test_a_column_with_a_value_in_older_rows_keeps_no_default() -> None:
