@@ -150,6 +150,7 @@ GROUPS: Mapping[str, Mapping[str, Row]] = {
             f"{RETRY}; refused while denied",
         ),
         "database-killed": Row("database of the tables killed within a commit", RETRY),
+        "database-cut": Row("sessions of the merge ended by the database of the tables", RETRY),
         "lake-full": Row("disk of the lake full", RETRY),
         "scratch-full": Row("Spark's scratch disk full", RETRY),
         "lake-dropped": Row("lake table dropped", "rebuilt, or waits for a reload"),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
+from airflow_provider_binlog.spark.merge.run import opened_merges
 from airflow_provider_binlog.spark.target.postgresql import connection as connections
 from airflow_provider_binlog.spark.target.postgresql.target import PostgresTarget
 from airflow_provider_binlog.table_options import TableRules
@@ -34,6 +35,8 @@ pytestmark = pytest.mark.spark
 LONG = "é" * 40
 JSON = ColumnType("json", pa.string())
 PRICE = ColumnType("decimal(65,30)", pa.string())
+STAGED = "SELECT tablename FROM pg_tables WHERE tablename LIKE 'staged%'"
+SESSIONS = "SELECT pid FROM pg_stat_activity WHERE usename = 'merge'"
 
 
 @dataclass
@@ -98,6 +101,10 @@ def killed_at(statement: str, *, done: bool = False) -> Iterator[None]:
         yield
 
 
+def ignore(*_: object) -> None:
+    return None
+
+
 @pytest.mark.fault("merge-killed", lakes="postgresql", stores="file")
 @pytest.mark.parametrize(
     "statements",
@@ -123,8 +130,7 @@ def test_a_run_that_is_killed_leaves_every_table_as_it_was(
 
     workplace.merge()
     workplace.check(*shop.tables)
-    staged = "SELECT tablename FROM pg_tables WHERE tablename LIKE 'staged%'"
-    assert read_rows(workplace.other, staged) == []
+    assert read_rows(workplace.other, STAGED) == []
 
 
 @pytest.mark.fault("merge-killed", lakes="postgresql", stores="file")
@@ -174,6 +180,58 @@ def test_a_server_that_is_killed_within_a_commit(
     workplace.merge()
     workplace.check(table)
     server.stop()
+
+
+@pytest.mark.fault("database-cut", lakes="postgresql", stores="file")
+def test_merges_of_a_job_go_on_after_their_sessions_were_ended(
+    shop: Shop, database_workplace: DatabaseWorkplace
+) -> None:
+    workplace, orders = database_workplace, shop.orders
+    execute = connections.Connection.execute
+
+    def end_sessions() -> None:
+        ended = f"SELECT pg_terminate_backend(pid, 10000) FROM ({SESSIONS}) AS merge"
+        read_rows(workplace.other, ended)
+
+    def cut(connection: connections.Connection, text: str) -> int:
+        if text == "BEGIN":
+            end_sessions()
+        return execute(connection, text)
+
+    with opened_merges(workplace.spark, workplace.options()) as (merge, _):
+        shop.change()
+        assert not merge(ignore).failed
+        end_sessions()
+        orders.update(1, note="ended between two merges")
+        orders.source.commit()
+        assert not merge(ignore).failed
+        workplace.check(*shop.tables)
+
+        orders.update(2, note="ended before a commit")
+        orders.source.commit()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(connections.Connection, "execute", cut)
+            failed = [table for table in merge(ignore).tables if table.error is not None]
+        assert [table.retryable for table in failed] == [True]
+        assert not merge(ignore).failed
+
+    workplace.check(*shop.tables)
+    assert read_rows(workplace.other, STAGED) == []
+
+
+def test_a_table_that_fails_in_each_merge_of_a_job_leaves_nothing(
+    shop: Shop, database_workplace: DatabaseWorkplace
+) -> None:
+    workplace = database_workplace
+    shop.orders.update(1, note="a\0b")
+    shop.orders.source.commit()
+
+    with opened_merges(workplace.spark, workplace.options(threads=1)) as (merge, _):
+        for _ in range(3):
+            assert merge(ignore).failed
+        assert read_rows(workplace.other, STAGED) == []
+        # One of them may not have ended yet.
+        assert len(read_rows(workplace.other, SESSIONS)) <= 2
 
 
 def test_a_table_that_fails_does_not_stop_the_others(

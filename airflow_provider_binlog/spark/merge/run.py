@@ -183,6 +183,8 @@ def merge_into(
     records = partial(read_records, files, start.folder)
     staged = StagedLog(files, TableLog(manifests), before, start.present, records)
     run = MergeRun(files, open_target(), options, start, staged, finished, began)
+    if isinstance(run.lake.target, TransactionalTarget):
+        run.lake.target.start()
     tables, note = _merge_tables(run)
     progress = _advance(run, tables)
     names = {table.name for table in tables}

@@ -243,6 +243,9 @@ Staged = TypeVar("Staged")
 class TransactionalTarget(Target[Rows], Protocol[Rows, Staged]):
     """Tables that one transaction commits together, without those that fail."""
 
+    def start(self) -> None:
+        """Start a merge: connect again, where connections were lost since the one before."""
+
     def stage(self, change: TableChange[Rows]) -> Staged:
         """Write the rows of a change; threads call it at the same time."""
 

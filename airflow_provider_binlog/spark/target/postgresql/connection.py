@@ -41,6 +41,7 @@ _SESSION_SETTINGS = {
     "client_min_messages": "warning",
     "datestyle": "ISO, YMD",
     "idle_in_transaction_session_timeout": "0",
+    "idle_session_timeout": "0",
     "intervalstyle": "postgres",
     "lock_timeout": str(_LOCK_MILLISECONDS),
     "row_security": "off",
@@ -153,6 +154,10 @@ class Connection:
             raise
         self.execute("RELEASE SAVEPOINT merge")
 
+    def is_alive(self) -> bool:
+        """Whether the server answers."""
+        return bool(self._connection.isValid(_CONNECT_SECONDS))
+
     def close(self) -> None:
         """End the session: what it locks is released."""
         self._connection.close()
@@ -165,24 +170,25 @@ class Connections:
         self._session, self._settings = session, settings
         self._lock = Lock()
         self._free: list[Connection] = []
-        self._made: list[Connection] = []
 
     @contextmanager
     def take(self) -> Iterator[Connection]:
-        """Lend a connection to the body; one that failed in it is not lent again."""
+        """Lend a connection to the body; one that failed in it is closed."""
         with self._lock:
             connection = self._free.pop() if self._free else None
         if connection is None:
             connection = Connection(self._session, self._settings)
-            with self._lock:
-                self._made.append(connection)
-        yield connection
+        try:
+            yield connection
+        except BaseException:
+            connection.close()
+            raise
         with self._lock:
             self._free.append(connection)
 
     def close(self) -> None:
         """Close all of them."""
-        for connection in self._made:
+        for connection in self._free:
             connection.close()
 
 

@@ -88,16 +88,20 @@ class PostgresTarget:
     def __init__(
         self, session: SparkSession, settings: PostgresSettings, options: TableRules
     ) -> None:
-        self._options = options
-        self._connections = Connections(session, settings)
-        # It holds the lock of the run, until the end.
-        self._run_connection = Connection(session, settings)
-        marks.set_up(self._run_connection)
-        self._run = marks.start_run(self._run_connection)
+        self._session, self._settings, self._options = session, settings, options
         self._numbers = count(1)
+        # Tables of staged rows that are not dropped yet.
+        self._staged: list[str] = []
         # A transaction that is open already: renamed tables took rows along.
         self._opened: ExitStack | None = None
-        self._writer, self._writing = self._run_connection, RLock()
+        self._writing = RLock()
+        self._connect()
+
+    def start(self) -> None:
+        """Start a merge; see `TransactionalTarget`."""
+        if not self._writer.is_alive():
+            self.close()
+            self._connect()
 
     def locate(self, name: TableName) -> str:
         """Return the quoted name of a table; see `Target`."""
@@ -149,6 +153,7 @@ class PostgresTarget:
             return StagedChange(change, rows.table, plans, {}, {})
         with self._connections.take() as connection:
             name = marks.name_staged(self._run, next(self._numbers))
+            self._staged.append(name)
             columns = _staged_columns(change, plans).items()
             # A crash of the server may empty it.
             connection.execute(
@@ -176,14 +181,21 @@ class PostgresTarget:
                 except BinlogError as error:
                     outcomes.append(error)
             opened.close()
-            for table in staged:
-                marks.drop_staged(self._writer, table.rows)
+            while self._staged:
+                marks.drop_staged(self._writer, self._staged.pop())
         return outcomes
 
     def close(self) -> None:
         """Close the connections; what is left of staged tables the next run drops."""
         self._connections.close()
-        self._run_connection.close()
+        self._writer.close()
+
+    def _connect(self) -> None:
+        """Start a run, whose lock the writer holds until it is closed."""
+        self._connections = Connections(self._session, self._settings)
+        self._writer = Connection(self._session, self._settings)
+        marks.set_up(self._writer)
+        self._run = marks.start_run(self._writer)
 
     def _copy(self, change: TableChange[Any]) -> Commit:
         """Copy a table in the transaction that the staged changes are committed in."""
