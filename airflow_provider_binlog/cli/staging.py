@@ -11,7 +11,7 @@ from typing import Any
 
 from airflow_provider_binlog.capture.log_range import TableFilter
 from airflow_provider_binlog.changes import DEFAULT_POLICIES, BeforeImages, Policies
-from airflow_provider_binlog.checkpoint import checkpoint_key, load
+from airflow_provider_binlog.checkpoint import checkpoint_key, covering_staged, load
 from airflow_provider_binlog.cli.output import print_record, print_records, show_progress
 from airflow_provider_binlog.cli.source import (
     MetastoreVariableStore,
@@ -41,6 +41,8 @@ def plan(arguments: argparse.Namespace) -> None:
     store, settings = open_staging(arguments.staging_path), read_settings(arguments.conn)
     connect = Connections(settings).open
     saved = load(MetastoreVariableStore(), checkpoint_key(arguments.name))
+    # As a run does: the server may have purged what is staged, though it is not merged yet.
+    saved = covering_staged(saved, ManifestLog(store, arguments.name))
     with closing(connect()) as connection:
         kinds, logs = list_tables(connection), queries.binary_logs(connection)
     state = read_server_state(connect, saved, start=arguments.start or "now")

@@ -90,8 +90,9 @@ def test_a_range_and_snapshots_are_staged_by_hand(
         assert planned["bytes"] == manifest.stop.offset - log.load(1).start.offset
         assert run("manifest", "verify", "shop", path) == []
 
-        # The next run passes it on once the checkpoint is past it.
+        # The next run passes it on once the checkpoint is past it, and stages what follows it.
         assert Checkpoint.decode(variables[checkpoint_key("shop")]).sequence == 0
+        assert run("plan", "shop", path, *globs)[0]["start"] == staged["stop"]
         run("checkpoint", "rebuild", "shop", path)
         status = run("status", address, "--source", "shop")
         assert (status["manifest"], status["checkpoint"]) == (manifest.sequence, planned["stop"])
