@@ -187,13 +187,16 @@ def overwrite(store: CheckpointStore, key: str, checkpoint: Checkpoint) -> None:
 def at_manifest(log: ManifestLog, sequence: int, *, saved_at: str, saved_by: str) -> Checkpoint:
     """Return the checkpoint that covers the manifests up to a number; 0 is before the first one.
 
+    A cleanup may have removed the last of them: its stop is the start of the oldest manifest.
+
     Raises:
         ManifestError: There is no such manifest, or it is unreadable.
     """
-    if sequence:
-        return Checkpoint.covering(log.load(sequence), saved_at=saved_at, saved_by=saved_by)
-    first = log.load(1)
-    return Checkpoint(first.identity, first.start, 0, saved_at, saved_by)
+    first = next(iter(log.sequences()), 1)
+    if sequence == first - 1:
+        oldest = log.load(first)
+        return Checkpoint(oldest.identity, oldest.start, sequence, saved_at, saved_by)
+    return Checkpoint.covering(log.load(sequence), saved_at=saved_at, saved_by=saved_by)
 
 
 def rebuild(log: ManifestLog, *, saved_at: str, saved_by: str) -> Checkpoint:

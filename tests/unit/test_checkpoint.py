@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,13 +13,18 @@ from hypothesis import strategies as st
 
 from airflow_provider_binlog.checkpoint import (
     Checkpoint,
+    at_manifest,
     covering_staged,
     load,
     overwrite,
     rebuild,
     unless_only_a_start,
 )
-from airflow_provider_binlog.errors import CheckpointError, CheckpointMissingError
+from airflow_provider_binlog.errors import (
+    CheckpointError,
+    CheckpointMissingError,
+    ManifestError,
+)
 from airflow_provider_binlog.position import Position
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
 from airflow_provider_binlog.stored_json import digest_of_values
@@ -137,6 +143,24 @@ def test_rebuilds_from_the_newest_manifest(tmp_path: object) -> None:
     assert rebuild(log, saved_at="now", saved_by="me") == Checkpoint(
         IDENTITY, manifest(2).stop, 2, "now", "me"
     )
+
+
+def test_the_start_of_the_oldest_manifest_is_covered_by_those_that_were_removed(
+    tmp_path: Path,
+) -> None:
+    log = ManifestLog(open_store(f"file://{tmp_path}"), "shop")
+    for sequence in (1, 2, 3):
+        log.commit(manifest(sequence))
+    covered = [at_manifest(log, sequence, saved_at="now", saved_by="me") for sequence in range(4)]
+
+    (tmp_path / log.key(1)).unlink()
+    (tmp_path / log.key(2)).unlink()
+
+    assert [each.sequence for each in covered] == [0, 1, 2, 3]
+    assert covered[0].position == manifest(1).start
+    assert at_manifest(log, 2, saved_at="now", saved_by="me") == covered[2]
+    with pytest.raises(ManifestError, match="a manifest is missing"):
+        at_manifest(log, 1, saved_at="now", saved_by="me")
 
 
 def test_the_checkpoint_of_what_is_staged_is_past_one_that_a_merge_holds_back(
