@@ -41,11 +41,11 @@ def read_dag(name: str) -> str:
     return run[0] if run else ""
 
 
-def seconds_to_follow(context: Context, follow: timedelta | None) -> float:
+def seconds_to_follow(context: Context, follow: object) -> float:
     """Return how long a task follows what grows: a retry for the rest, since its first try."""
     if follow is None:
         return 0.0
-    if follow <= timedelta():
+    if not isinstance(follow, timedelta) or follow <= timedelta():
         raise errors.ConfigurationError("follow is a positive timedelta", given=follow)
     # By the run's start: what is stored outlives a run that ended, and is cleared to run again.
     key = f"binlog_follow {context['dag_run'].start_date}"

@@ -48,6 +48,12 @@ def an_operator(source: BinlogSource = SHOP) -> BinlogFollowOperator:
     )
 
 
+@pytest.mark.parametrize("follow", [3300, timedelta()])
+def test_a_time_to_follow_is_a_positive_timedelta(follow: Any) -> None:
+    with pytest.raises(ConfigurationError, match="follow is a positive timedelta"):
+        seconds_to_follow({}, follow)
+
+
 def test_every_range_is_counted_and_each_column_named_once(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
