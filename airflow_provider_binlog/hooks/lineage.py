@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 from airflow_provider_binlog.errors import BinlogError
 from airflow_provider_binlog.hooks.object_storage import spark_location
 from airflow_provider_binlog.hooks.tasks import common_location, locate_target
+from airflow_provider_binlog.names import split_table_name
 from airflow_provider_binlog.schema import Field, TableName
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
 from airflow_provider_binlog.staging.object_store import ObjectStore
@@ -111,8 +112,8 @@ def is_enabled() -> bool:
     return not is_disabled()
 
 
-Columns: TypeAlias = Mapping[str, tuple[Field, ...]]
-"""Columns of tables, by the tables' names."""
+Columns: TypeAlias = Mapping[TableName, tuple[Field, ...]]
+"""Columns of tables, by the tables' names, which a report has as texts."""
 
 _MANIFESTS_MAX = 20
 
@@ -122,25 +123,28 @@ def find_columns(store: ObjectStore, report: Mapping[str, Any]) -> Columns:
 
     Of a table that older manifests alone name nothing is returned; nor if one is unreadable.
     """
-    merged = {table["table"]: table for table in report["tables"] if table["status"] == "merged"}
+    missing = {table["table"]: table for table in report["tables"] if table["status"] == "merged"}
     log, snapshots = (
         ManifestLog(store, report["source"]),
         Snapshots(StoredFiles(store, report["source"])),
     )
-    found: dict[str, tuple[Field, ...]] = {}
-    oldest = min((table["applied_before"]["sequence"] for table in merged.values()), default=0)
+    found: dict[TableName, tuple[Field, ...]] = {}
+    oldest = min((table["applied_before"]["sequence"] for table in missing.values()), default=0)
     last = report["through"]
     try:
         for sequence in range(last, max(oldest, last - _MANIFESTS_MAX), -1):
             for table in log.load(sequence).tables:
-                schema, name = table.state.schema, ".".join(table.name)
-                if name in merged and schema is not None:
-                    found.setdefault(name, schema.fields)
-            if merged.keys() <= found.keys():
+                schema = table.state.schema
+                if schema is not None and missing.pop(".".join(table.name), None):
+                    found[table.name] = schema.fields
+            if not missing:
                 return found
-        for name, table in merged.items():
-            if name not in found and table.get("snapshot"):
-                found[name] = snapshots.read(table["snapshot"]).schema.fields
+        for text, table in missing.items():
+            if table.get("snapshot"):
+                taken = snapshots.read(table["snapshot"])
+                # The table may have been renamed since.
+                is_same = text == ".".join(taken.name)
+                found[taken.name if is_same else split_table_name(text)] = taken.schema.fields
     except BinlogError:
         return {}
     return found
@@ -165,14 +169,15 @@ def describe_merge(
     from airflow.providers.openlineage.extractors import OperatorLineage
     from openlineage.client.event_v2 import InputDataset
 
+    names = {".".join(name): name for name in columns}
     inputs, outputs = [], []
     for table in report["tables"]:
         if table["status"] != "merged":
             continue
-        database_name, _, name = table["table"].partition(".")
-        staged = staged_dataset(staging_path, report["source"], (database_name, name))
+        name = names.get(table["table"]) or split_table_name(table["table"])
+        staged = staged_dataset(staging_path, report["source"], name)
         facets: dict[str, Any] = {}
-        if (fields := columns.get(table["table"])) is not None:
+        if (fields := columns.get(name)) is not None:
             facets["schema"] = _describe_columns(fields)
         inputs.append(InputDataset(*staged, facets=dict(facets)))
         if fields is not None:

@@ -100,7 +100,7 @@ def test_a_merge_names_the_tables_that_it_merged() -> None:
     ]
 
     report = {"source": "shop", "tables": tables}
-    columns = {"shop.orders": FIELDS}
+    columns = {("shop", "orders"): FIELDS}
 
     merged = describe_merge(report, "s3://c@lake/staging", "iceberg", columns)
 
@@ -120,9 +120,18 @@ def test_a_merge_names_the_tables_that_it_merged() -> None:
     assert "schema" not in unknown.facets
 
 
+def test_the_name_of_a_database_may_have_a_dot() -> None:
+    table = {"table": "my.shop.orders", "target": "`o`", "status": "merged", "rows": {}}
+    report = {"source": "shop", "tables": [table]}
+
+    merged = describe_merge(report, "s3://lake/s", "delta", {("my.shop", "orders"): FIELDS})
+
+    assert [one.name for one in merged.inputs] == ["s/shop/my.shop/orders"]
+
+
 def test_columns_are_those_of_the_newest_manifest_or_of_a_snapshot(tmp_path: Path) -> None:
     source = Source(open_store(f"file://{tmp_path}"), "shop")
-    orders = source.create("shop", "orders", {"id": INT}, ("id",))
+    orders = source.create("my.shop", "orders", {"id": INT}, ("id",))
     orders.insert(id=1)
     source.commit()
     orders.alter("ADD note INT", {"id": INT, "note": INT}, note=None)
@@ -137,14 +146,15 @@ def test_columns_are_those_of_the_newest_manifest_or_of_a_snapshot(tmp_path: Pat
         "source": "shop",
         "through": 2,
         "tables": [
-            before | {"table": "shop.orders"},
+            before | {"table": "my.shop.orders"},
             before | {"table": "shop.old", "snapshot": taken.id},
         ],
     }
 
     found = find_columns(source.store, report)
 
-    assert [own.name for own in found["shop.orders"]] == ["id", "note"]
-    assert [own.name for own in found["shop.old"]] == [own.name for own in taken.schema.fields]
+    assert [own.name for own in found["my.shop", "orders"]] == ["id", "note"]
+    # It was renamed once the snapshot was taken.
+    assert [own.name for own in found["shop", "old"]] == [own.name for own in taken.schema.fields]
     (tmp_path / "shop/manifests/0000000000000002.json").write_text("{}")
     assert find_columns(source.store, report) == {}
