@@ -5,7 +5,7 @@ The sensor uses it at every poke: nothing here loads NumPy or Arrow while no tab
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -60,23 +60,32 @@ class NeededTables:
         Raises:
             ConfigurationError: There is no lake, and a glob matches nothing.
         """
-        from airflow_provider_binlog.spark.job.options import TableChoice
         from airflow_provider_binlog.transport.server.information_schema import list_tables
 
         tables, exclude = read_globs(self.tables, "tables"), read_globs(self.exclude, "exclude")
-        merged = TableChoice(
-            read_globs(self.merge_tables, "merge_tables"),
-            read_globs(self.merge_exclude, "merge_exclude"),
-        )
         with closing(server_settings(self.source).connect()) as connection:
             kinds = list_tables(connection)
         exact = filter(is_exact_glob, exclude)
         unmatched = find_unmatched((*tables, *exact), map(".".join, kinds))
         if self.lake is None and unmatched:
             raise ConfigurationError(NO_TABLE, globs=", ".join(unmatched))
-        return choose_tables(
-            kinds, lambda name: is_captured(name, tables, exclude) and merged(name)
+        return choose_tables(kinds, self._read_choice())
+
+    def _read_choice(self) -> Callable[[TableName], bool]:
+        """Return whether a table is captured, and merged."""
+        from airflow_provider_binlog.spark.job.options import TableChoice
+
+        tables, exclude = read_globs(self.tables, "tables"), read_globs(self.exclude, "exclude")
+        merged = TableChoice(
+            read_globs(self.merge_tables, "merge_tables"),
+            read_globs(self.merge_exclude, "merge_exclude"),
         )
+        return lambda name: is_captured(name, tables, exclude) and merged(name)
+
+    def list_unchosen(self) -> list[TableName]:
+        """Return those of the tables to reload that are not captured, or not merged."""
+        is_chosen = self._read_choice()
+        return [name for name in read_reload(self.reload) if not is_chosen(name)]
 
     def list_keyless(self, names: Sequence[TableName]) -> list[TableName]:
         """Return those of some tables that have no key on the server, and whose changes are rows.
@@ -94,16 +103,17 @@ class NeededTables:
             return list_keyless(connection, chosen)
 
     def find_needed(
-        self, on_server: list[TableName]
+        self, on_server: list[TableName], skipped: Collection[TableName] = ()
     ) -> tuple[list[TableName], dict[TableName, datetime]]:
         """Return which tables are read now, and when others are; without a lake, all now.
 
-        Those that the run is to reload are read first, whatever is known of them.
+        Those that the run is to reload, but for `skipped` ones, are read first, whatever is known
+        of them.
 
         Raises:
             ConfigurationError: The run is to reload a table that it cannot.
         """
-        wanted = read_reload(self.reload)
+        wanted = [name for name in read_reload(self.reload) if name not in skipped]
         if missing := set(wanted) - set(on_server):
             raise ConfigurationError(
                 "tables that the run is to reload are not on the server, or not captured and "

@@ -448,7 +448,15 @@ class BinlogSnapshotPlanOperator(SnapshotArguments, RendersObjects, BaseOperator
             )
         if not readable:
             self.log.warning("%s: %s", source.name, NO_TABLE)
-        needed, later = tables.find_needed(readable)
+        others = tables.list_unchosen() if self._has_other_plan() else []
+        if others:
+            self.log.warning(
+                "%s: the run is to reload tables that are not captured and merged here: correct "
+                "their names, unless another plan of the DAG finds them (tables=%s)",
+                source.name,
+                ", ".join(map(join_table_name, others)),
+            )
+        needed, later = tables.find_needed(readable, others)
         for name, time in later.items():
             self.log.warning(
                 "%s: %s is not read again before %s, because its snapshots did not help: the "
@@ -459,6 +467,14 @@ class BinlogSnapshotPlanOperator(SnapshotArguments, RendersObjects, BaseOperator
             )
         self._warn_of_keyless(source, tables, needed)
         return needed
+
+    def _has_other_plan(self) -> bool:
+        """Whether the conf of a run names tables for another task of the DAG, too."""
+        dag = self.get_dag()
+        return dag is not None and any(
+            isinstance(task, BinlogSnapshotPlanOperator) and task.task_id != self.task_id
+            for task in dag.tasks
+        )
 
     def _warn_of_keyless(
         self, source: BinlogSource, tables: NeededTables, needed: Sequence[TableName]

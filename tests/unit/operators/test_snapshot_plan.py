@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -10,6 +11,7 @@ from unittest.mock import Mock
 
 import pytest
 from airflow.sdk import DAG
+from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_binlog import BinlogSource, binlog_to_lake
 from airflow_provider_binlog.checkpoint import Checkpoint
@@ -234,3 +236,27 @@ def test_a_table_that_a_run_cannot_reload_fails_it(shop: _Shop) -> None:
     with pytest.raises(ConfigurationError, match="not captured and merged") as raised:
         shop.tables(reload=["shop.Orders"]).find_needed([shop.orders.name])
     assert raised.value.context["tables"] == "shop.Orders"
+
+
+@pytest.mark.parametrize("has_other", [True, False])
+def test_a_run_of_two_pipelines_reloads_a_table_of_one(
+    shop: _Shop, capsys: pytest.CaptureFixture[str], *, has_other: bool
+) -> None:
+    shop.merge(None)
+    source = BinlogSource("shop", start="now")
+    given: dict[str, Any] = {"source": source, "staging_path": shop.folder}
+    with DAG("both", schedule=None):
+        plan = BinlogSnapshotPlanOperator(
+            task_id="shop", tables=["shop.*"], lake="/lake", reload=["crm.users"], **given
+        )
+        if has_other:
+            BinlogSnapshotPlanOperator(task_id="crm", tables=["crm.*"], **given)
+
+    refused: Any = pytest.raises(AirflowFailException, match=r"crm\.users")
+    with nullcontext() if has_other else refused:
+        assert plan.execute({"ti": Mock()}) == []
+    assert ("unless another plan" in capsys.readouterr().out) is has_other
+    # One of its own that the server does not have fails the task.
+    plan.reload = ["shop.Orders"]
+    with pytest.raises(AirflowFailException, match="not captured and merged"):
+        plan.execute({"ti": Mock()})
