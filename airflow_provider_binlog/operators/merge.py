@@ -88,24 +88,10 @@ class BinlogMergeOperator(SparkJobOperator):
     :param exclude: Globs of tables among them to leave out; the task warns of those that match
         nothing that is captured. (templated)
     :param options: :class:`~airflow_provider_binlog.TableOptions` by globs of ``database.table``,
-        or their JSON form: ``target``, the name of a lake table, such as
-        ``"lake.{database}_{table}"``, ``key``, the key columns of a table whose key the log
-        does not contain, ``on_foreign_write``, what to do once others changed rows of a lake
-        table: ``"warn"`` in every run until it is reloaded, leave it ``"stale"``, or ``"ignore"``
-        that; ``on_nul``, for PostgreSQL, whose texts hold no NUL character: ``"fail"`` the table
-        (the default), ``"strip"`` or ``"replace"`` it; ``mode="history"`` for every version of
-        the rows of a table with a key, with ``history_columns`` and ``track_columns``;
-        ``mode="multiset"`` for the rows of a table without a key instead of its changes;
-        ``deletes``, whether deleted rows are
-        removed (``"hard"``, the default), marked (``"soft"``) or left (``"ignore"``);
-        ``metadata=True`` for columns that say when, where and how a row last changed; ``prefix``
-        of the names of columns that these two add; and the layout of new tables:
-        ``cluster_by``, ``partition_by``, ``sort_by``, ``properties``; ``comments=True`` for the
-        comments of the source's table and columns. ``exclude_columns`` and
-        ``hash_columns`` are read by the extract and the snapshot operators; a table of which such a
-        column is staged as it is becomes ``stale``. Targets of Delta are names in
-        ``spark_catalog``; without one a table is a folder below ``lake``. The default of Iceberg
-        and PostgreSQL is ``"{database}.{table}"``. (templated)
+        or their JSON form. ``exclude_columns`` and ``hash_columns`` are read by the extract and the
+        snapshot operators; a table of which such a column is staged as it is becomes ``stale``.
+        Targets of Delta are names in ``spark_catalog``; without one a table is a folder below
+        ``lake``. The default of Iceberg and PostgreSQL is ``"{database}.{table}"``. (templated)
     :param initial_load: What to do about a table that was never loaded, and has rows from before
         the staged log, which does not contain its ``CREATE TABLE``. ``"snapshot"``: it is
         ``loading``, and left alone until a snapshot of it is there. ``"changes_only"``: it begins

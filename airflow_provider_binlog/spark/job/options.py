@@ -102,22 +102,9 @@ _ARGUMENTS: dict[str, dict[str, Any]] = {
         "dest": "table_options",
         "type": _table_options,
         "metavar": "JSON",
-        "help": 'options of tables by globs: {"shop.visits": {"key": ["id"]}, "*": {"target": '
-        '"lake.{database}_{table}"}}; key: key columns of a table without a primary key, whose '
-        "changes are appended without them; target: a table's name in the catalog, or schema "
-        "and table in PostgreSQL; default: {database}.{table}; delta's: a folder below --lake; "
-        "on_foreign_write: what to do once others changed rows of a lake table: warn, stale or "
-        "ignore; default: warn; on_nul: what to do about NUL characters, which texts of "
-        "PostgreSQL do not hold: fail, strip or replace; default: fail; "
-        "mode: current, history (of a table with a key) or multiset (of one without); "
-        "history_columns: names of the columns that say since when and until when a version holds; "
-        "track_columns: columns whose changes begin another version; "
-        "deletes: hard, soft or ignore; default: hard; metadata: true for columns that say when, "
-        "where and how a row last changed; prefix: of the names of columns that these add; "
-        "cluster_by (delta), partition_by, sort_by (iceberg): columns that a new table is laid out "
-        "by; properties: of the lake table; "
-        "exclude_columns, hash_columns: those that capture leaves out or hashes: a table in which "
-        "they are staged as they are is stale",
+        "help": 'options of tables by globs, the fields of TableOptions: {"shop.visits": {"key": '
+        '["id"]}, "*": {"target": "lake.{database}_{table}"}}; default of target: '
+        "{database}.{table}; delta's: a folder below --lake",
     },
     "--table-property": {
         "dest": "properties",
