@@ -92,7 +92,6 @@ class Source:
         staging_path: Empty if no task says.
         dags: The DAGs with tasks of it, those that capture it first.
         conn_id: The connection of its server; empty where it reads files, or no task says.
-        failover: Whether it follows its server to a promoted replica.
         reloads: Whether a run of one of its DAGs reloads the tables that it is triggered for.
         runs: The newest runs of its tasks, the newest first.
     """
@@ -101,7 +100,6 @@ class Source:
     staging_path: str = ""
     dags: tuple[str, ...] = ()
     conn_id: str = ""
-    failover: bool = False
     reloads: bool = False
     runs: tuple[TaskRun, ...] = ()
 
@@ -154,15 +152,13 @@ def _with_run(source: Source, run: TaskRun) -> Source:
     else:
         dags[run.dag_id] = None
     given = run.fields.get("source")
-    conn_id, failover = source.conn_id, source.failover
+    conn_id = source.conn_id
     if isinstance(given, Mapping) and not conn_id and given.get("files") is None:
         conn_id = _text(given, "conn_id") or DEFAULT_CONN_ID
-        failover = given.get("failover") == "follow"
     return replace(
         source,
         dags=tuple(dags),
         conn_id=conn_id,
-        failover=failover,
         reloads=source.reloads or (run.operator == PLAN and "reload" in run.fields),
         runs=(*source.runs, run),
     )

@@ -40,9 +40,8 @@ class RangeSummary:
     Attributes:
         changes: Rows by change type.
         tables: Those with rows.
-        first_commit, last_commit: Of its rows; None without any.
+        first_commit: Of its rows; None without any.
         statements: How many DDL statements it has.
-        size: Bytes of its manifest.
     """
 
     sequence: int
@@ -53,12 +52,9 @@ class RangeSummary:
     created_by: str
     changes: dict[str, int]
     tables: tuple[TableRows, ...]
-    bytes: int
     first_commit: datetime | None
-    last_commit: datetime | None
     quarantined: tuple[QuarantinedTable, ...]
     statements: int
-    size: int
 
     @property
     def rows(self) -> int:
@@ -73,8 +69,8 @@ class RangeSummary:
         return max(timedelta(), self.created_at - self.first_commit)
 
 
-def summarize(manifest: Manifest, size: int) -> RangeSummary:
-    """Return a manifest in short; `size` is that of its file."""
+def summarize(manifest: Manifest) -> RangeSummary:
+    """Return a manifest in short."""
     parts = [part for table in manifest.tables for part in table.parts]
     changes: Counter[str] = Counter()
     for part in parts:
@@ -94,12 +90,9 @@ def summarize(manifest: Manifest, size: int) -> RangeSummary:
         created_by=manifest.created_by,
         changes=dict(changes),
         tables=tuple(rows),
-        bytes=sum(part.bytes for part in parts),
         first_commit=_time(min(part.first_commit for part in parts)) if parts else None,
-        last_commit=_time(max(part.last_commit for part in parts)) if parts else None,
         quarantined=manifest.quarantined,
         statements=len(statements),
-        size=size,
     )
 
 
@@ -203,7 +196,7 @@ def read_newest(
                     try:
                         if isinstance(data, StagingError):
                             raise data
-                        summary = summarize(Manifest.decode(data), len(data))
+                        summary = summarize(Manifest.decode(data))
                     except StagingError as error:
                         return NewestRanges(tuple(ranges), str(error))
                     budget -= len(data)

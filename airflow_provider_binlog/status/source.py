@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from itertools import islice
 
 from airflow_provider_binlog.snapshot.plan import SnapshotFiles
@@ -37,8 +36,6 @@ class SourceStatus:
     """What is staged of a source, and merged.
 
     Attributes:
-        read_at: When the files were read.
-        manifests: How many manifests there are.
         ranges: The newest ones, the newest first.
         lakes: What the merges of each lake have noted, in the order of their names.
         has_more_lakes: Whether there are others, which were not read.
@@ -48,8 +45,6 @@ class SourceStatus:
         problem: Why a manifest cannot be read; empty if all could.
     """
 
-    read_at: datetime
-    manifests: int
     ranges: tuple[RangeSummary, ...]
     lakes: tuple[Progress, ...]
     published: tuple[Published, ...]
@@ -68,11 +63,6 @@ class SourceStatus:
         """How many tables have each state, in the order of the states."""
         counted = Counter(table.state for table in self.tables)
         return {state: counted[state] for state in State if counted[state]}
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing was staged yet."""
-        return not (self.manifests or self.loads)
 
 
 def read_status(
@@ -101,9 +91,8 @@ def read_status(
     """
     key = location, source
     files = StoredFiles(store, source)
-    sequences = list_manifests(files)
     newest = read_newest(
-        sequences,
+        list_manifests(files),
         lambda number: store.read(f"{source_folder(source)}/{manifest_path(number)}"),
         memory,
         key,
@@ -121,8 +110,6 @@ def read_status(
     loads = read_loads(SnapshotFiles(store, source), Snapshots(files), memory, key, count=_LOADS)
     processed = {id_ for lake in lakes for id_ in lake.snapshots}
     return SourceStatus(
-        read_at=datetime.now(UTC),
-        manifests=len(sequences),
         ranges=newest.ranges,
         lakes=lakes,
         published=published,

@@ -38,7 +38,6 @@ class TableStatus:
         waits: Whether staged changes wait for the next merge.
         rows: Change rows in the ranges that were read.
         last_commit: Of these rows; None without any.
-        loaded: Id of the snapshot it was last loaded from; empty for none.
     """
 
     name: TableName
@@ -51,7 +50,6 @@ class TableStatus:
     waits: bool = False
     rows: int = 0
     last_commit: datetime | None = None
-    loaded: str = ""
 
     @property
     def text(self) -> str:
@@ -109,7 +107,6 @@ def _of_lake(
             "lake": lake.lake,
             "through": max(table.mark.sequence, 0 if table.pending else lake.through),
             "waits": table.pending or name in newer,
-            "loaded": table.loaded,
         }
         yield _status(name, changed, quarantined.get(name), **known, **_describe(table))
 

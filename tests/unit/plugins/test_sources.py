@@ -42,7 +42,7 @@ def test_a_source_is_what_the_fields_of_its_tasks_say() -> None:
     (source,) = sources_of(extract(hour=11), plan)
 
     assert (source.name, source.staging_path) == ("shop", "s3://lake/staging")
-    assert (source.conn_id, source.failover, source.reloads) == ("shop_db", False, True)
+    assert (source.conn_id, source.reloads) == ("shop_db", True)
     assert [each.operator for each in source.runs] == [
         "BinlogExtractOperator",
         "BinlogSnapshotPlanOperator",

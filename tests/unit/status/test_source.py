@@ -44,8 +44,8 @@ def states(status: SourceStatus) -> dict[str, State]:
 def test_a_source_of_which_nothing_is_staged_is_empty(source: Source) -> None:
     status = status_of(source)
 
-    assert status.is_empty
-    assert (status.newest, status.tables, status.lakes, status.problem) == (None, (), (), "")
+    assert (status.newest, status.tables, status.lakes, status.loads) == (None, (), (), ())
+    assert status.problem == ""
 
 
 def test_ranges_are_the_newest_first_and_count_what_the_manifests_hold(source: Source) -> None:
@@ -68,7 +68,6 @@ def test_ranges_are_the_newest_first_and_count_what_the_manifests_hold(source: S
     assert oldest.first_commit == datetime.fromtimestamp(
         min(part.first_commit for part in parts) / 1e6, UTC
     )
-    assert oldest.bytes == sum(part.bytes for part in parts)
     counted = {table.text: table.rows for table in status.tables}
     assert counted == {"shop.orders": 3, "shop.items": 1}
 
@@ -125,7 +124,6 @@ def test_an_unreadable_manifest_is_named_and_hides_only_what_is_older(source: So
 
     assert [each.sequence for each in status.ranges] == [3]
     assert "manifest" in status.problem
-    assert status.manifests == 3
 
 
 def test_a_store_that_does_not_answer_is_an_error(
@@ -228,7 +226,7 @@ def test_merges_that_are_published_are_read_once(
 
     assert [(each.through, each.after) for each in status.published] == [(1, 0), (2, 0)]
     first, second = (each.time for each in status.published)
-    assert status.ranges[-1].created_at <= first < second <= status.read_at
+    assert status.ranges[-1].created_at <= first < second <= datetime.now(UTC)
     monkeypatch.setattr("airflow_provider_binlog.status.merges.read_record", None)
     assert status_of(source, memory).published == status.published
     # A list shows no chart.
