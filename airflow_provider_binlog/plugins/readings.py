@@ -13,7 +13,6 @@ import time
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -47,29 +46,9 @@ class Reading(Generic[_Value]):
 
 class _Entry:
     def __init__(self, previous: Any) -> None:
-        self.future: Future[Any] = Future()
+        self.future: Future[Reading[Any]] = Future()
         self.previous = previous
         self.ended = 0.0
-
-    @property
-    def last_value(self) -> Any:
-        if self.future.done() and self.future.exception() is None:
-            return self.future.result()
-        return self.previous
-
-
-async def _is_done(future: Future[Any], seconds: float) -> bool:
-    """Wait for a future of another thread, whose result others wait for, too."""
-    loop, ended = asyncio.get_running_loop(), asyncio.Event()
-
-    def report(_: object) -> None:
-        with suppress(RuntimeError):  # The server ends.
-            loop.call_soon_threadsafe(ended.set)
-
-    future.add_done_callback(report)
-    with suppress(TimeoutError):
-        await asyncio.wait_for(ended.wait(), seconds)
-    return future.done()
 
 
 class Readings:
@@ -100,14 +79,11 @@ class Readings:
             seconds_waited: After that what was read before is returned, or nothing.
         """
         entry = self._start(key, origin, read, seconds_kept)
-        if not await _is_done(entry.future, seconds_waited):
-            return Reading(entry.previous, is_pending=True)
-        error = entry.future.exception()
-        if error is None:
-            return Reading(entry.future.result())
-        if not isinstance(error, BinlogError):
-            return Reading(entry.previous, f"{type(error).__name__}: {error}", error=error)
-        return Reading(entry.previous, str(error), error=error)
+        # Unlike `wait_for`, it does not cancel what others wait for, too.
+        await asyncio.wait([asyncio.wrap_future(entry.future)], timeout=seconds_waited)
+        if entry.future.done():
+            return entry.future.result()
+        return Reading(entry.previous, is_pending=True)
 
     def drop(self, key: Hashable) -> None:
         """Keep what a key names no longer, unless it is being read."""
@@ -126,7 +102,7 @@ class Readings:
                 is_new = time.monotonic() - entry.ended <= seconds_kept
                 if not entry.future.done() or is_new:
                     return entry
-            entry = _Entry(None if entry is None else entry.last_value)
+            entry = _Entry(None if entry is None else entry.future.result().value)
             self._entries[key] = entry
             while len(self._entries) > _KEPT:
                 self._entries.popitem(last=False)
@@ -147,20 +123,16 @@ class Readings:
             threading.Thread(target=self._run, args=item, name="binlog-page", daemon=True).start()
 
     def _run(self, origin: str, entry: _Entry, read: Callable[[], Any]) -> None:
-        value: Any = None
-        failure: Exception | None = None
         try:
-            value = read()
-        except BinlogError as error:
-            failure = error
+            reading = Reading(read())
         except Exception as error:  # noqa: BLE001  It is shown where it is waited for.
-            _log.exception("The page of a source could not be read")
-            failure = error
+            problem = str(error)
+            if not isinstance(error, BinlogError):
+                _log.exception("The page of a source could not be read")
+                problem = f"{type(error).__name__}: {problem}"
+            reading = Reading(entry.previous, problem, error=error)
         with self._lock:
             entry.ended = time.monotonic()
             self._running[origin] -= 1
             self._start_threads()
-        if failure is None:
-            entry.future.set_result(value)
-        else:
-            entry.future.set_exception(failure)
+        entry.future.set_result(reading)
