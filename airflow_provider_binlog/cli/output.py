@@ -15,6 +15,8 @@ Record = Mapping[str, Any]
 
 _WIDTH_MAX = 100_000
 
+_encode = json.JSONEncoder(ensure_ascii=False).encode
+
 _T = TypeVar("_T")
 
 
@@ -37,7 +39,7 @@ def print_stream(records: Iterable[Record], form: str) -> None:
         print_records(records, form)
         return
     for record in records:
-        print(json.dumps(record, ensure_ascii=False))
+        print(_encode(record))
 
 
 def print_record(record: Record, form: str) -> None:

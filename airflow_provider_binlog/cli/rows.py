@@ -7,7 +7,6 @@ is not decoded.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
@@ -38,39 +37,23 @@ from airflow_provider_binlog.schema_history.statements import ServerSchemas
 from airflow_provider_binlog.sql.statement_types import StatementType, xid_of
 from airflow_provider_binlog.transport.server.queries import parse_version
 
-_encode = json.JSONEncoder(ensure_ascii=False).encode
-
 
 def run(arguments: argparse.Namespace) -> None:
     """Print the changes of the range; see the module."""
     chosen = find_range(arguments.source, start=arguments.start, stop=arguments.stop)
     if arguments.verify:
         verify(chosen, arguments.table, arguments.output)
-    elif arguments.output in (None, "json"):
-        print_rows(chosen, arguments.table, sys.stdout.write)
     else:
-        print_stream(read_rows(chosen, arguments.table), arguments.output)
+        print_stream(read_rows(chosen, arguments.table), arguments.output or "json")
 
 
-def print_rows(
-    chosen: Range, patterns: Sequence[str] | None, write: Callable[[str], object]
-) -> None:
-    """Write a line for each change of a range in tables whose name matches a pattern.
+def read_rows(chosen: Range, patterns: Sequence[str] | None) -> Iterator[RowObject]:
+    """Yield the changes of a range in tables whose name matches a pattern.
 
     Raises:
         UnsupportedError: An event carries row changes, or may, and is not decoded.
         FormatError: An event is not what its type says, or is where it cannot be.
         SourceError: The source, or the way to it, failed.
-    """
-    for row in read_rows(chosen, patterns):
-        write(_encode(row) + "\n")
-
-
-def read_rows(chosen: Range, patterns: Sequence[str] | None) -> Iterator[RowObject]:
-    """Yield the changes that `print_rows` writes.
-
-    Raises:
-        BinlogError: As `print_rows`.
     """
     matches, refused = _matches(patterns), list[BinlogError]()
     # A change that was yielded is never taken back: so whenever information_schema is queried, the

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from airflow_provider_binlog.binlog.header import EventType
-from airflow_provider_binlog.cli.rows import print_rows
+from airflow_provider_binlog.cli.rows import read_rows
 from airflow_provider_binlog.cli.source import Range
 from airflow_provider_binlog.errors import AccessDeniedError, FormatError, TableLockedError
 from airflow_provider_binlog.position import Position
@@ -24,12 +23,10 @@ if TYPE_CHECKING:
 
 
 def printed(log: Served, stop: Position | None = None) -> list[dict[str, Any]]:
-    lines: list[str] = []
-    print_rows(Range(log, FIRST, stop), None, lines.append)
-    found = [json.loads(line) for line in lines]
-    rows = [line["row"] for line in found]
+    found: list[dict[str, Any]] = [*read_rows(Range(log, FIRST, stop), None)]
+    rows = [row["row"] for row in found]
     assert rows == sorted(set(rows))
-    return [line["values"] for line in found]
+    return [row["values"] for row in found]
 
 
 def rename(old: str, new: str) -> str:
@@ -145,11 +142,9 @@ def test_rows_before_damage_are_printed_where_the_statements_are_not_known(
             yield from super().blocks(start, stop)
             raise FormatError("an event is damaged")
 
-    lines: list[str] = []
-    log = Damaged(a_log("-"), a="id x")
+    rows = read_rows(Range(Damaged(a_log("-"), a="id x"), FIRST, None), None)
 
+    assert next(rows)["values"] == {"@1": -1, "@2": -2}
     with pytest.raises(FormatError):
-        print_rows(Range(log, FIRST, None), None, lines.append)
-
-    assert [json.loads(line)["values"] for line in lines] == [{"@1": -1, "@2": -2}]
+        next(rows)
     assert "determine it: an event is damaged" in capsys.readouterr().err
