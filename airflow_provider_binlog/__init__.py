@@ -80,7 +80,7 @@ if TYPE_CHECKING:
         BinlogWatcherTrigger,
     )
 
-_MODULES = {
+MODULES = {
     "BinlogArchiveOperator": "operators.backlog",
     "BinlogCheckpointOperator": "operators.extract",
     "BinlogCleanupOperator": "operators.cleanup",
@@ -110,14 +110,15 @@ _MODULES = {
     "merge_arguments": "operators.merge",
     "read_published": "spark.published",
 }
+"""The module of each exported name."""
 
 
 if not TYPE_CHECKING:  # else every name would pass for one of the package's
 
     def __getattr__(name: str) -> Any:
-        if name not in _MODULES:
+        if name not in MODULES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+        return getattr(importlib.import_module(f"{__name__}.{MODULES[name]}"), name)
 
 
 def __dir__() -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from airflow_provider_binlog import MODULES
 from airflow_provider_binlog.sources.settings import SSL_MODES
 
 _INTEGRATION = "MySQL binary log"
@@ -24,22 +25,7 @@ def get_provider_info() -> dict[str, object]:
                 "tags": ["software"],
             }
         ],
-        "hooks": _modules("airflow_provider_binlog.hooks.binlog"),
-        "sensors": _modules(
-            "airflow_provider_binlog.sensors.binlog",
-            "airflow_provider_binlog.sensors.retention",
-        ),
-        "triggers": _modules("airflow_provider_binlog.triggers.binlog"),
-        "operators": _modules(
-            "airflow_provider_binlog.operators.backlog",
-            "airflow_provider_binlog.operators.cleanup",
-            "airflow_provider_binlog.operators.extract",
-            "airflow_provider_binlog.operators.follow",
-            "airflow_provider_binlog.operators.maintenance",
-            "airflow_provider_binlog.operators.merge",
-            "airflow_provider_binlog.operators.snapshot",
-            "airflow_provider_binlog.operators.tables_live",
-        ),
+        **{name: _modules(name) for name in ("hooks", "sensors", "triggers", "operators")},
         "notifications": ["airflow_provider_binlog.notifications.tables.BinlogNotLiveNotifier"],
         "connection-types": [_connection_type()],
         "extra-links": [
@@ -51,8 +37,11 @@ def get_provider_info() -> dict[str, object]:
     }
 
 
-def _modules(*names: str) -> list[dict[str, object]]:
-    return [{"integration-name": _INTEGRATION, "python-modules": list(names)}]
+def _modules(folder: str) -> list[dict[str, object]]:
+    """Return the modules of a folder that the package exports from."""
+    names = sorted({name for name in MODULES.values() if name.startswith(f"{folder}.")})
+    listed = [f"airflow_provider_binlog.{name}" for name in names]
+    return [{"integration-name": _INTEGRATION, "python-modules": listed}]
 
 
 def _connection_type() -> dict[str, object]:
