@@ -4,16 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _STEPS = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
-
-
-def show_bytes(size: float) -> str:
-    """Return `1.5 MiB`."""
-    power = 0
-    while abs(size) >= 1024 and power < len(_UNITS) - 1:
-        size, power = size / 1024, power + 1
-    return f"{size:.0f} {_UNITS[power]}" if power == 0 else f"{size:.1f} {_UNITS[power]}"
 
 
 def show_number(value: float) -> str:

@@ -29,7 +29,6 @@ def _environment() -> Environment:
         auto_reload=False,
     )
     environment.filters |= {
-        "bytes": formats.show_bytes,
         "number": formats.show_number,
         "counted": formats.show_count,
         "duration": formats.show_duration,

@@ -9,15 +9,6 @@ import pytest
 from airflow_provider_binlog.plugins import formats
 
 
-@pytest.mark.parametrize(
-    ("size", "expected"),
-    [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (5 << 30, "5.0 GiB"),
-     (1 << 62, "4096.0 PiB")],
-)  # fmt: skip
-def test_bytes(size: int, expected: str) -> None:
-    assert formats.show_bytes(size) == expected
-
-
 def test_counts() -> None:
     assert [formats.show_count(count, "row") for count in (0, 1, 1234)] == [
         "0 rows", "1 row", "1,234 rows"
