@@ -29,7 +29,7 @@ from airflow_provider_binlog.binlog.gtid_set import GtidSet, MariadbGtidPosition
 from airflow_provider_binlog.binlog.header import ARTIFICIAL, HEADER_SIZE, EventType, event_name
 from airflow_provider_binlog.blocks.block import BLOCK_BYTES, IS_GROUP_START, EventBlock, type_mask
 from airflow_provider_binlog.blocks.framing import checked_block
-from airflow_provider_binlog.errors import FormatError, error_context
+from airflow_provider_binlog.errors import ConnectionLostError, FormatError, error_context
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position, split_file_name
 from airflow_provider_binlog.transport import block_stream
 from airflow_provider_binlog.transport.server.driver import Connection, driver_errors, query
@@ -107,6 +107,7 @@ class ServerBlockStream:
 
         Raises:
             AccessDeniedError, SourceError: As `blocks`.
+            ConnectionLostError: The server ended the stream, as after KILL QUERY.
         """
         with self._connection() as connection:
             server_id = self._prepare(connection, heartbeat_seconds=_FOLLOWED_SECONDS)
@@ -114,6 +115,7 @@ class ServerBlockStream:
             request = commands.binlog_dump(start, server_id=server_id, flags=flags)
             dump = self._dump(connection, request, block_seconds_max=_FOLLOWED_SECONDS)
             yield from dump.blocks(start)
+        raise ConnectionLostError("the server ended the stream of its log", started=start)
 
     def position_after(self, gtid: str) -> Position:
         """Return where the first transaction begins that is not in a GTID set, in text.

@@ -9,8 +9,9 @@ import pytest
 from airflow_provider_binlog.errors import BinlogError, ConnectionLostError, FormatError
 from airflow_provider_binlog.position import Flavor, Position
 from airflow_provider_binlog.sources.settings import ConnectionSettings
+from airflow_provider_binlog.transport.stream.followed import FollowedBlockStream
 from airflow_provider_binlog.transport.stream.live import ServerBlockStream
-from tests.support.fake_server import OK, FakeServer, Session, error
+from tests.support.fake_server import EOF, OK, FakeServer, Session, error
 from tests.unit.transport.stream.test_dump import FIRST, a_file, events_of, heartbeat, rotate
 
 if TYPE_CHECKING:
@@ -45,10 +46,14 @@ def disconnect(_: Session) -> None:
     pass
 
 
+def source_of(server: FakeServer) -> ServerBlockStream:
+    settings = ConnectionSettings("127.0.0.1", server.port, "replica", ssl_mode="disabled")
+    return ServerBlockStream(settings.connect, flavor=Flavor.MYSQL)
+
+
 def read(script: Callable[[Session], None], stop: Position | None) -> list[tuple[str, int]]:
     with FakeServer(script) as server:
-        settings = ConnectionSettings("127.0.0.1", server.port, "replica", ssl_mode="disabled")
-        source = ServerBlockStream(settings.connect, flavor=Flavor.MYSQL)
+        source = source_of(server)
         return [(block.file, block.next_offset) for block in source.blocks(START, stop)]
 
 
@@ -79,6 +84,14 @@ def test_without_a_stop_it_does(
 ) -> None:
     with pytest.raises(kind):
         read(dumping(afterwards), None)
+
+
+def test_a_followed_stream_that_the_server_ends_is_lost() -> None:
+    with FakeServer(dumping(lambda client: client.packet(EOF))) as server:
+        followed = FollowedBlockStream(source_of(server))
+
+        with pytest.raises(ConnectionLostError, match="ended the stream"):
+            list(followed.blocks(START, Position(FIRST, STOP.offset + 1)))
 
 
 def test_a_replica_that_is_refused_is_refused_in_our_words() -> None:
