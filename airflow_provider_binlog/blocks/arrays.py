@@ -51,6 +51,12 @@ def _joined(values: Sequence[bytes], data_type: pa.DataType) -> pa.Array[Any]:
     return pa.Array.from_buffers(data_type, len(values), buffers)
 
 
+def dictionary(index: pa.Array[Any], texts: pa.Array[Any]) -> pa.Array[Any]:
+    """Return an array of texts, each by its index, NULL where that is."""
+    array: pa.Array[Any] = pa.DictionaryArray.from_arrays(index, texts)
+    return array
+
+
 def numbers_of(array: pa.Array[Any]) -> npt.NDArray[Any]:
     """Return the memory of an array of integers none of which is NULL."""
     _, data = array.buffers()

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_provider_binlog.blocks.arrays import bytes_of, gather, of_numbers, of_texts
+from airflow_provider_binlog.blocks.arrays import bytes_of, dictionary, gather, of_numbers, of_texts
 from airflow_provider_binlog.blocks.block import SLACK, EventBlock
 from airflow_provider_binlog.blocks.captured import CapturedBlock
 from airflow_provider_binlog.blocks.transactions import NO_NAME
@@ -95,9 +95,11 @@ class StagedRows:
             for index in range(len(layout.read))
         ]
         change = {
-            CHANGE_TYPE: _named(self._change.astype(np.int8), CHANGE_TYPES),
+            CHANGE_TYPE: dictionary(
+                of_numbers(self._change.astype(np.int8)), of_texts(CHANGE_TYPES)
+            ),
             COMMIT_TS: of_numbers(self._commit_ts).view(pa.timestamp("us", "UTC")),
-            FILE: _named(events.file[event].astype(np.int32), files),
+            FILE: dictionary(of_numbers(events.file[event].astype(np.int32)), of_texts(files)),
             POSITION: of_numbers(events.position[event]),
             ROW: of_numbers(self._row),
             IMAGE: of_numbers(image),
@@ -177,20 +179,11 @@ class _Gtids:
             return self.plain(transaction)
         # Parquet takes no dictionary with a null in it.
         index: Array = of_numbers(transaction - np.int32(begin), self._nameless[transaction])
-        return _dictionary(index, self._texts.slice(begin, stop - begin))
+        return dictionary(index, self._texts.slice(begin, stop - begin))
 
 
 def _by_type(counts: Sequence[int]) -> dict[str, int]:
     return {name: count for name, count in zip(_TYPE_NAMES, counts, strict=True) if count}
-
-
-def _named(index: npt.NDArray[np.signedinteger], names: Sequence[str]) -> Array:
-    return _dictionary(of_numbers(index), of_texts(names))
-
-
-def _dictionary(index: Array, values: Array) -> Array:
-    array: Array = pa.DictionaryArray.from_arrays(index, values)
-    return array
 
 
 # Events of one table are not copied if a block has at most so many times their bytes.

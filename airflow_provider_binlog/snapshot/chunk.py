@@ -15,6 +15,7 @@ import pyarrow as pa
 from pymysql.constants import ER
 
 from airflow_provider_binlog import changes
+from airflow_provider_binlog.blocks.arrays import dictionary, of_numbers, of_texts
 from airflow_provider_binlog.changes import ChangeType, Policies
 from airflow_provider_binlog.errors import (
     FormatError,
@@ -312,23 +313,18 @@ class ChunkParts:
 
     def _table(self, first: int, count: int) -> pa.Table:
         columns = [pa.chunked_array(pieces) for pieces in zip(*self._buffered, strict=True)]
-        read_at = pa.array(np.full(count, self._read_at))
+        read_at = of_numbers(np.full(count, self._read_at))
+        zeros: Array = of_numbers(np.zeros(count, dtype=np.int32))
         change = {
-            changes.CHANGE_TYPE: _repeated(ChangeType.INSERT.value, count),
+            changes.CHANGE_TYPE: dictionary(zeros, of_texts([ChangeType.INSERT])),
             changes.COMMIT_TS: read_at.view(pa.timestamp("us", "UTC")),
             changes.GTID: pa.nulls(count, pa.string()),
-            changes.FILE: _repeated(self._low.file, count),
-            changes.POSITION: pa.array(np.full(count, self._low.offset)),
-            changes.ROW: pa.array(np.arange(first, first + count)),
-            changes.IMAGE: pa.array(np.zeros(count, dtype=np.int32)),
+            changes.FILE: dictionary(zeros, of_texts([self._low.file])),
+            changes.POSITION: of_numbers(np.full(count, self._low.offset)),
+            changes.ROW: of_numbers(np.arange(first, first + count)),
+            changes.IMAGE: zeros,
         }
         return pa.Table.from_arrays(
             [*columns, *(change[name] for name in changes.CHANGE_COLUMNS)],
             names=[*(field.name for field in self._plan.schema.fields), *changes.CHANGE_COLUMNS],
         )
-
-
-def _repeated(text: str, count: int) -> Array:
-    index: Array = pa.array(np.zeros(count, dtype=np.int32))
-    array: Array = pa.DictionaryArray.from_arrays(index, pa.array([text]))
-    return array
