@@ -243,7 +243,7 @@ def executed_at(source: BlockStream, identity: SourceIdentity, position: Positio
 def prepared_between(source: BlockStream, start: Position, stop: Position) -> tuple[Prepared, ...]:
     """Return the XA transactions that are prepared after one position and in doubt at another.
 
-    None where that part of the log cannot be decoded: the stop may have been chosen to skip it.
+    Empty where that part of the log cannot be decoded: the stop may have been chosen to skip it.
 
     Raises:
         ForeignPositionError: No event begins at the stop.
