@@ -11,15 +11,8 @@ import shlex
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from airflow_provider_binlog import errors
 from airflow_provider_binlog.binlog.gtid_set import missing_gtids
-from airflow_provider_binlog.errors import (
-    CheckpointError,
-    CheckpointMissingError,
-    CheckpointMovedError,
-    FormatError,
-    cause_of,
-    error_context,
-)
 from airflow_provider_binlog.manifest import Manifest
 from airflow_provider_binlog.position import Position, SourceIdentity
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
@@ -32,7 +25,7 @@ FORMAT = StoredFormat(
     "airflow-provider-binlog/checkpoint",
     1,
     "a checkpoint",
-    CheckpointError,
+    errors.CheckpointError,
     "restore it as it was saved, or set it with `airflow binlog checkpoint set`",
 )
 
@@ -93,11 +86,11 @@ class Checkpoint:
         """Read what `encode` wrote; raise CheckpointError for anything else."""
         checkpoint = FORMAT.decode_values(cls, text)
         if checkpoint.sequence < 0:
-            raise CheckpointError("not a checkpoint", sequence=checkpoint.sequence)
+            raise errors.CheckpointError("not a checkpoint", sequence=checkpoint.sequence)
         try:
             _ = checkpoint.position.coordinates
-        except FormatError as error:
-            raise CheckpointError(f"not a checkpoint: {cause_of(error)}") from error
+        except errors.FormatError as error:
+            raise errors.CheckpointError(f"not a checkpoint: {errors.cause_of(error)}") from error
         return checkpoint
 
     def __str__(self) -> str:
@@ -131,7 +124,7 @@ def load(store: CheckpointStore, key: str) -> Checkpoint | None:
     text = store.get(key)
     if text is None:
         return None
-    with error_context(key=key, repair=repair_command(key.removeprefix(KEY_PREFIX))):
+    with errors.error_context(key=key, repair=repair_command(key.removeprefix(KEY_PREFIX))):
         return Checkpoint.decode(text)
 
 
@@ -162,7 +155,7 @@ def advance(
     if not (saved is None if expected is None else expected.same_position(saved)):
         if saved is not None and _covers(saved, new):
             return saved
-        raise CheckpointMovedError(
+        raise errors.CheckpointMovedError(
             "another run moved the checkpoint meanwhile", key=key, expected=expected, found=saved
         )
     if saved is not None:
@@ -177,7 +170,7 @@ def overwrite(store: CheckpointStore, key: str, checkpoint: Checkpoint) -> None:
     store.set(key, text)
     stored = store.get(key)
     if stored != text:
-        raise CheckpointError(
+        raise errors.CheckpointError(
             "the checkpoint was saved but reads differently: another run saved one meanwhile, "
             "or one that Airflow reads first hides it (an environment variable, a secrets backend)",
             key=key,
@@ -203,7 +196,7 @@ def rebuild(log: ManifestLog, *, saved_at: str, saved_by: str) -> Checkpoint:
     """Return the checkpoint that covers all manifests; the newest is read."""
     newest = log.latest()
     if newest is None:
-        raise CheckpointMissingError("there is no manifest to rebuild a checkpoint from")
+        raise errors.CheckpointMissingError("there is no manifest to rebuild a checkpoint from")
     return Checkpoint.covering(newest, saved_at=saved_at, saved_by=saved_by)
 
 
@@ -229,12 +222,12 @@ def _check_forward(saved: Checkpoint, new: Checkpoint) -> None:
     if _covers(new, saved):
         return
     if new.identity != saved.identity:
-        raise CheckpointError(
+        raise errors.CheckpointError(
             "the checkpoint belongs to another server, and the new one does not cover it",
             saved=saved.identity.server,
             new=new.identity.server,
         )
-    raise CheckpointError(
+    raise errors.CheckpointError(
         "a checkpoint moves backwards only on purpose, by `airflow binlog checkpoint set`",
         saved=saved,
         new=new,

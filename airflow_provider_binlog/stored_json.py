@@ -22,13 +22,7 @@ from operator import attrgetter
 from types import NoneType, UnionType
 from typing import Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
-from airflow_provider_binlog.errors import (
-    MALFORMED,
-    BinlogError,
-    FormatError,
-    ManifestError,
-    cause_of,
-)
+from airflow_provider_binlog import errors
 
 LEFT_OUT = {"left_out": True}
 """Metadata of a field that is left out where it has its default."""
@@ -60,7 +54,7 @@ class StoredFormat:
     name: str
     version: int
     noun: str
-    error: type[BinlogError] = ManifestError
+    error: type[errors.BinlogError] = errors.ManifestError
     edited: str = "restore it as it was written"
 
     def encode(self, value: object) -> bytes:
@@ -76,8 +70,8 @@ class StoredFormat:
         """
         try:
             return self._read(kind, decode(data))
-        except MALFORMED as error:
-            raise self.error(f"not {self.noun}: {cause_of(error)}") from error
+        except errors.MALFORMED as error:
+            raise self.error(f"not {self.noun}: {errors.cause_of(error)}") from error
 
     def encode_values(self, value: object) -> str:
         """Return a dataclass as text, with the digest of its values."""
@@ -100,8 +94,8 @@ class StoredFormat:
                     f"{self.noun} that was edited, since its digest is another one: {self.edited}"
                 )
             return self._read(kind, document)
-        except MALFORMED as error:
-            raise self.error(f"not {self.noun}: {cause_of(error)}") from error
+        except errors.MALFORMED as error:
+            raise self.error(f"not {self.noun}: {errors.cause_of(error)}") from error
 
     def _document(self, value: object) -> dict[str, Any]:
         return {"format": self.name, "version": self.version} | _plain(value)
@@ -151,13 +145,13 @@ def decode(data: bytes | str) -> dict[str, Any]:
     stored = data.encode() if isinstance(data, str) else data
     body, end = stored[:-_END_BYTES], _END.fullmatch(stored[-_END_BYTES:])
     if end is None:
-        raise FormatError(
+        raise errors.FormatError(
             "the file does not end with its digest: it was cut, or formatted again, or something "
             "else wrote it; restore it as it was written"
         )
     computed = hashlib.sha256(body).hexdigest()
     if computed != end[1].decode():
-        raise FormatError(
+        raise errors.FormatError(
             "the file was edited or damaged after it was written, since its digest is another one: "
             "restore it as it was written",
             sha256=end[1].decode(),

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from airflow_provider_binlog import errors
 from airflow_provider_binlog.binlog.events.statements import Query
 from airflow_provider_binlog.binlog.events.table_map import TableMap
 from airflow_provider_binlog.binlog.header import HEADER_SIZE, EventType
@@ -21,12 +22,6 @@ from airflow_provider_binlog.blocks.arrays import gather, numbers_of, unaligned_
 from airflow_provider_binlog.blocks.block import BLOCK_BYTES, IS_ROWS, EventBlock, join, span
 from airflow_provider_binlog.blocks.transactions import Transactions
 from airflow_provider_binlog.changes import ROW_FILE_SHIFT
-from airflow_provider_binlog.errors import (
-    BinlogError,
-    FormatError,
-    TableMapMissingError,
-    error_context,
-)
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.sql.ddl import DdlStatement, perhaps_of_temporary, read_ddl
 from airflow_provider_binlog.sql.lexer import Session
@@ -125,7 +120,7 @@ class LoggedStatement:
     @cached_property
     def ddl(self) -> DdlStatement | None:
         """Actions of the statement on tables, read once; None without any."""
-        with error_context(file=self.file, offset=self.offset):
+        with errors.error_context(file=self.file, offset=self.offset):
             ddl = read_ddl(self.query.sql, self.session)
         # Where statements are logged, TRUNCATE is logged whichever table of this name it is about.
         # MySQL's has the number of a transaction if that is a base table of InnoDB.
@@ -238,7 +233,7 @@ class TableMapReader:
             return rows, rows
         shortest = HEADER_SIZE + 8 + block.format.checksum_size
         if (block.size[mapped] <= shortest).any() or (block.size[rows] <= shortest).any():
-            raise FormatError("a rows event or TABLE_MAP ends early", file=block.file)
+            raise errors.FormatError("a rows event or TABLE_MAP ends early", file=block.file)
         ids = unaligned_view(block.data, "<u8")
         mapped_id = ids[block.start[mapped] + HEADER_SIZE] & _TABLE_ID_MASK
         rows_id = ids[block.start[rows] + HEADER_SIZE] & _TABLE_ID_MASK
@@ -252,7 +247,7 @@ class TableMapReader:
         for index in np.flatnonzero(table == NO_TABLE).tolist():
             event = int(rows[index])
             if not _is_dummy(block, event, int(rows_id[index])):
-                raise TableMapMissingError(
+                raise errors.TableMapMissingError(
                     "a rows event without the TABLE_MAP of its table: the start is no transaction "
                     "boundary",
                     **block.where(event),
@@ -330,7 +325,7 @@ class TableMapReader:
         if table is None:
             try:
                 table_map = TableMap.parse(block.body(event), block.format)
-            except BinlogError as error:
+            except errors.BinlogError as error:
                 error.context |= {**block.where(event), **error.context}
                 raise
             table = self._tables[body] = len(self.table_maps)

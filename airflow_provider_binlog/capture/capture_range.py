@@ -11,6 +11,7 @@ from itertools import chain
 
 import numpy as np
 
+from airflow_provider_binlog import errors
 from airflow_provider_binlog.binlog.header import event_name
 from airflow_provider_binlog.blocks.block import EventBlock
 from airflow_provider_binlog.blocks.captured import CapturedBlock, TransactionBlock
@@ -25,12 +26,6 @@ from airflow_provider_binlog.capture.range_reader import RangeReader
 from airflow_provider_binlog.capture.segments import Segment, SegmentReader, captured_statements
 from airflow_provider_binlog.capture.table_parts import RowsColumns
 from airflow_provider_binlog.changes import OnTableError
-from airflow_provider_binlog.errors import (
-    ConnectionLostError,
-    ForeignPositionError,
-    FormatError,
-    UnsupportedError,
-)
 from airflow_provider_binlog.limits import Limits
 from airflow_provider_binlog.manifest import Manifest, Prepared, TableChanges
 from airflow_provider_binlog.position import FIRST_OFFSET, Position, SourceIdentity
@@ -212,9 +207,9 @@ def tracked_schemas(known: TableLookup, tables: TableFilter) -> TrackedSchemas:
 
 def _check_end(at: Position, stop: Position, transactions: TransactionReader) -> None:
     if at.coordinates < stop.coordinates and not _is_next_file(at, stop):
-        raise ConnectionLostError("the log ended before the range did", at=at, stop=stop)
+        raise errors.ConnectionLostError("the log ended before the range did", at=at, stop=stop)
     if not transactions.at_boundary:
-        raise ForeignPositionError("the range ends inside a transaction", stop=stop)
+        raise errors.ForeignPositionError("the range ends inside a transaction", stop=stop)
 
 
 def _is_next_file(at: Position, stop: Position) -> bool:
@@ -262,7 +257,7 @@ def prepared_between(source: BlockStream, start: Position, stop: Position) -> tu
         for block in expanded(bounded(source.blocks(start, stop), stop)):
             for _ in commits.arrange(TransactionBlock(block, transactions.read(block))):
                 pass
-    except (FormatError, UnsupportedError):
+    except (errors.FormatError, errors.UnsupportedError):
         return ()
     return commits.in_doubt
 
@@ -289,5 +284,5 @@ def _cut(block: EventBlock, stop: Position) -> EventBlock:
         return block
     count = int(np.searchsorted(block.offset, stop.offset))
     if count == len(block) or int(block.offset[count]) != stop.offset:
-        raise ForeignPositionError("no event begins at this position", position=stop)
+        raise errors.ForeignPositionError("no event begins at this position", position=stop)
     return block.part(0, count)

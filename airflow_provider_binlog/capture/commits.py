@@ -28,6 +28,7 @@ from itertools import chain
 import numpy as np
 import numpy.typing as npt
 
+from airflow_provider_binlog import errors
 from airflow_provider_binlog.binlog.events.gtid import Gtid
 from airflow_provider_binlog.binlog.events.table_map import TableMap
 from airflow_provider_binlog.binlog.header import EventType
@@ -39,15 +40,6 @@ from airflow_provider_binlog.capture.quarantine import (
     RefusedTables,
     RefuseTables,
     raise_table_error,
-)
-from airflow_provider_binlog.errors import (
-    ConnectionLostError,
-    ForeignPositionError,
-    PositionPurgedError,
-    Refuse,
-    UnsupportedError,
-    error_context,
-    raise_error,
 )
 from airflow_provider_binlog.manifest import Prepared
 from airflow_provider_binlog.position import Position
@@ -89,7 +81,7 @@ class BufferedTransaction:
     def add_tables(self, block: EventBlock) -> None:
         """Add the tables of the TABLE_MAPs of a block."""
         for event in np.flatnonzero(block.type == EventType.TABLE_MAP).tolist():
-            with error_context(**block.where(event)):
+            with errors.error_context(**block.where(event)):
                 table_map = TableMap.parse(block.body(event), block.format)
             self.tables[table_map.name] = None
 
@@ -141,8 +133,8 @@ class TransactionBuffer:
             return
         try:
             yield from self._from_log(transaction, xid)
-        except PositionPurgedError as error:
-            raise PositionPurgedError(
+        except errors.PositionPurgedError as error:
+            raise errors.PositionPurgedError(
                 "the log was purged where a transaction was prepared that is committed only now: "
                 "its changes are lost, take a new snapshot of its tables",
                 xid=xid,
@@ -181,13 +173,13 @@ class TransactionBuffer:
             if xid and not is_prepared:
                 raise _not_there(transaction, xid)
             return
-        raise ConnectionLostError(
+        raise errors.ConnectionLostError(
             "the log ended inside a transaction that was read again", at=start, xid=xid
         )
 
 
-def _not_there(transaction: BufferedTransaction, xid: str) -> ForeignPositionError:
-    return ForeignPositionError(
+def _not_there(transaction: BufferedTransaction, xid: str) -> errors.ForeignPositionError:
+    return errors.ForeignPositionError(
         "a prepared transaction is not where it was: the log was reset, or is another server's",
         xid=xid,
         file=transaction.file,
@@ -231,7 +223,7 @@ class CommitReader:
         *,
         wanted: Callable[[str, str], bool],
         in_doubt: Iterable[Prepared] = (),
-        refuse: Refuse = raise_error,
+        refuse: errors.Refuse = errors.raise_error,
         refuse_tables: RefuseTables = raise_table_error,
         buffered_bytes_max: int,
     ) -> None:
@@ -298,7 +290,7 @@ class CommitReader:
                 context = {"statement": mask_literals(seen.query.sql, session)}
             tables = self._tables.before(captured, event) if reason is not None else ()
             if reason is not None and tables:
-                error = UnsupportedError(reason, **captured.block.where(event), **context)
+                error = errors.UnsupportedError(reason, **captured.block.where(event), **context)
                 self._refuse_tables(RefusedTables.at(captured.block, event, error, tables))
         self._tables.carry(captured)
 
@@ -381,7 +373,7 @@ class CommitReader:
         pieces = self._buffer.pieces(buffered, xid)
         try:
             first = next(pieces, None)
-        except PositionPurgedError as error:
+        except errors.PositionPurgedError as error:
             tables = tuple(name for name in buffered.tables if self._wants(*name))
             at = expanded_offset + self._gained
             self._refuse_tables(RefusedTables(error, tables, block.file, offset, at, lost=True))
@@ -452,8 +444,8 @@ def _opens_xa(seen: Scanned) -> bool:
     return seen.statement_type is StatementType.XA_START and seen.end is None
 
 
-def _not_known(xid: str, file: str, offset: int) -> UnsupportedError:
-    return UnsupportedError(
+def _not_known(xid: str, file: str, offset: int) -> errors.UnsupportedError:
+    return errors.UnsupportedError(
         "XA COMMIT of a transaction that was prepared before capture began: its changes are before "
         "the start; begin before its XA PREPARE, or take a new snapshot and begin after this",
         xid=xid,

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from airflow_provider_binlog import errors
 from airflow_provider_binlog.capture.capture_range import (
     capture_range,
     executed_at,
@@ -20,13 +21,6 @@ from airflow_provider_binlog.capture.capture_range import (
 from airflow_provider_binlog.capture.gtids import is_logged
 from airflow_provider_binlog.capture.log_range import ExtractRequest, LogRange, TableFilter
 from airflow_provider_binlog.changes import BeforeImages, Policies
-from airflow_provider_binlog.errors import (
-    ConfigurationError,
-    ConflictError,
-    ForeignPositionError,
-    ManifestError,
-    PositionPurgedError,
-)
 from airflow_provider_binlog.manifest import Manifest, Prepared
 from airflow_provider_binlog.position import (
     FIRST_OFFSET,
@@ -78,7 +72,7 @@ def extract(request: ExtractRequest, stream: BlockStream, store: ObjectStore) ->
         manifest = capture_range(log_range, stream, store)
         try:
             ManifestLog(store, request.source_name).commit(manifest)
-        except ConflictError:
+        except errors.ConflictError:
             # Another run committed this number meanwhile: that manifest is reused, and what
             # follows it is staged next.
             continue
@@ -102,7 +96,7 @@ def find_next(
         if prepared:
             prepared = find_prepared(stream, identity.flavor, at, prepared)
     if before is None and sequence > 1:
-        raise ManifestError(
+        raise errors.ManifestError(
             "the manifest that the checkpoint covers is not there, and what follows cannot be "
             "staged without it: restore it, or the staging path, or capture under another source "
             "name and load the tables from snapshots",
@@ -159,7 +153,7 @@ def _captured_since(before: Manifest | None, tables: TableFilter, sequence: int)
 
 def _find_on_promoted(at: Position, request: ExtractRequest) -> Position:
     if request.find_gtids is None or not at.gtid:
-        raise ForeignPositionError(
+        raise errors.ForeignPositionError(
             "the position was issued by another server, and cannot be found by GTID on this one",
             position=at,
         )
@@ -175,7 +169,7 @@ def _check_reusable(manifest: Manifest, request: ExtractRequest) -> None:
     images = all_images and manifest.before_images is not BeforeImages.ALL
     where = {"sequence": manifest.sequence, "range": f"{manifest.start} to {manifest.stop}"}
     if added or images:
-        raise ConfigurationError(
+        raise errors.ConfigurationError(
             "an earlier try staged this range with fewer tables or before-images: let a run with "
             "the previous settings finish first, then add to them",
             **where,
@@ -183,7 +177,7 @@ def _check_reusable(manifest: Manifest, request: ExtractRequest) -> None:
         )
     staged = Policies(manifest.zero_dates, manifest.invalid_text)
     if staged != request.policies:
-        raise ConfigurationError(
+        raise errors.ConfigurationError(
             "an earlier try staged this range with other zero_dates or invalid_text: let a run "
             "with the previous settings finish first, then change them",
             **where,
@@ -210,14 +204,14 @@ def find_prepared(
     for start, stop in _files_before(at) if wanted else ():
         try:
             here = prepared_between(source, start, stop)
-        except (ForeignPositionError, PositionPurgedError):
+        except (errors.ForeignPositionError, errors.PositionPurgedError):
             break  # there is no such file
         located |= {xa.gtid: xa for xa in here if xa.gtid in wanted}
         if len(located) == len(wanted):
             break
     lost = [*unnamed, *(xa for xa in prepared if xa.gtid in wanted - located.keys())]
     if lost:
-        raise PositionPurgedError(
+        raise errors.PositionPurgedError(
             "the log of the promoted replica lacks XA transactions that are in doubt: "
             "take a new snapshot there",
             xids=[xa.xid for xa in lost],
@@ -371,7 +365,7 @@ class _SnapshotSchemas:
     def _read(self, snapshot_id: str) -> SnapshotManifest | None:
         try:
             return self._snapshots.read(snapshot_id)
-        except ManifestError:
+        except errors.ManifestError:
             return None  # the load that needs its rows raises the error
 
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from airflow_provider_binlog import errors
 from airflow_provider_binlog.binlog.events.table_map import TableMap
 from airflow_provider_binlog.blocks.captured import CapturedBlock, LoggedStatement
 from airflow_provider_binlog.capture.log_range import TableFilter
@@ -26,15 +27,6 @@ from airflow_provider_binlog.capture.quarantine import (
 )
 from airflow_provider_binlog.capture.table_parts import RowsColumns
 from airflow_provider_binlog.changes import CHANGE_COLUMNS, ROW_FILE_SHIFT, Policies
-from airflow_provider_binlog.errors import (
-    BinlogError,
-    ConfigurationError,
-    Refuse,
-    ServerSetupError,
-    UnsupportedError,
-    error_context,
-    raise_error,
-)
 from airflow_provider_binlog.manifest import Statement
 from airflow_provider_binlog.protected_columns import ColumnRules
 from airflow_provider_binlog.rows.layout import RowLayout, compile_layout, protect
@@ -91,7 +83,7 @@ class SegmentReader:
         self._columns = columns
         # By index of a TABLE_MAP: its layout, or the error of compiling it, and the segment of the
         # rows that come next.
-        self._logged: list[_Logged | BinlogError | None] = []
+        self._logged: list[_Logged | errors.BinlogError | None] = []
         self._current = np.empty(0, dtype=np.int64)
         self._of_table: dict[TableName, list[int]] = {}
         self._cuts: dict[TableId, int] = {}
@@ -159,7 +151,7 @@ class SegmentReader:
                     self._quarantines.add(table, refusal.error, logged.first)
 
     def _quarantine(
-        self, name: TableName, error: BinlogError, event: EventRow, *, missing: bool
+        self, name: TableName, error: errors.BinlogError, event: EventRow, *, missing: bool
     ) -> None:
         for table in self._tables.quarantine(name, event):
             self._quarantines.add(table, error, event, missing=missing)
@@ -217,13 +209,13 @@ class SegmentReader:
         current, logged = int(self._current[index]), self._logged[index]
         if current != _UNKNOWN or logged is None:
             return current
-        if isinstance(logged, BinlogError):
+        if isinstance(logged, errors.BinlogError):
             self._quarantine(name, logged, first, missing=True)
             self._current[index] = _LEFT_OUT
             return _LEFT_OUT
         try:
             table, schema, actions = self._tables.confirm(name, first, logged.fields, logged.key)
-        except ConfigurationError as error:
+        except errors.ConfigurationError as error:
             self._quarantine(name, error, first, missing=True)
             self._current[index] = _LEFT_OUT
             return _LEFT_OUT
@@ -265,7 +257,7 @@ class SegmentReader:
         try:
             layout = compile_layout(table_map, policies=self._policies)
             check_names(layout)
-        except BinlogError as error:
+        except errors.BinlogError as error:
             where = {"table": ".".join(table_map.name), "file": first.file, "offset": first.offset}
             error.context |= {**where, **error.context}
             if not concerns_one_table(error):
@@ -316,7 +308,7 @@ def check_names(layout: RowLayout) -> None:
         UnsupportedError: A column is named like one that every staged row carries.
     """
     if not layout.named:
-        raise ServerSetupError(
+        raise errors.ServerSetupError(
             "the log does not name the columns of a captured table: SET GLOBAL "
             "binlog_row_metadata=FULL, and let the changes logged before that be replaced by a "
             "new snapshot",
@@ -324,7 +316,7 @@ def check_names(layout: RowLayout) -> None:
         )
     for column in layout.columns:
         if column.name.casefold() in _TAKEN:
-            raise UnsupportedError(
+            raise errors.UnsupportedError(
                 "a column has the name of one that every staged row carries: rename it, or leave "
                 "the table out",
                 table=f"{layout.database}.{layout.table}",
@@ -336,7 +328,7 @@ def captured_statements(
     captured: CapturedBlock,
     tables: TableFilter,
     *,
-    refuse: Refuse = raise_error,
+    refuse: errors.Refuse = errors.raise_error,
     refuse_tables: RefuseTables = raise_table_error,
 ) -> list[LoggedStatement]:
     """Return the statements of a block that act on captured tables as a whole, in log order.
@@ -346,10 +338,10 @@ def captured_statements(
     statements = []
     for logged in captured.statements:
         try:
-            with error_context(file=logged.file, offset=logged.offset):
+            with errors.error_context(file=logged.file, offset=logged.offset):
                 named = () if logged.ddl is None else logged.ddl.tables
             names = [name for name in named if _concerns(tables, name)]
-        except UnsupportedError as error:
+        except errors.UnsupportedError as error:
             refuse(error)
             continue
         if names and logged.query.error:
@@ -361,7 +353,7 @@ def captured_statements(
 
 def _failed(logged: LoggedStatement, names: list[TableName]) -> RefusedTables:
     """Return the tables of a statement that failed: the log does not say what it changed before."""
-    error = UnsupportedError(
+    error = errors.UnsupportedError(
         "a statement on captured tables failed half-way on the server: reload them",
         error=logged.query.error,
         statement=logged.ddl.type if logged.ddl is not None else "",

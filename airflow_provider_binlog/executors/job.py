@@ -20,12 +20,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 from airflow_provider_binlog import errors
 from airflow_provider_binlog.checkpoint import Checkpoint
-from airflow_provider_binlog.errors import (
-    BinlogError,
-    ConfigurationError,
-    ForeignPositionError,
-    SparkJobError,
-)
 from airflow_provider_binlog.manifest import Manifest, count_changes
 from airflow_provider_binlog.protected_columns import HashSecret, find_secret
 from airflow_provider_binlog.read_progress import OnProgress, ignore_progress
@@ -201,27 +195,27 @@ class Failure:
     def of(cls, exception: Exception) -> Failure:
         """Return the failure that an exception on an executor is to the Airflow task."""
         trace = ""
-        if isinstance(exception, BinlogError):
+        if isinstance(exception, errors.BinlogError):
             error = exception
         elif isinstance(exception, ImportError):
-            error = ConfigurationError(
+            error = errors.ConfigurationError(
                 "the Python of Spark's executors lacks a package: install there what "
                 "airflow-provider-binlog needs, Airflow itself excepted",
                 cause=exception,
             )
         else:
             trace = "".join(traceback.format_exception(exception))
-            error = SparkJobError(
+            error = errors.SparkJobError(
                 "a task on Spark failed with an unexpected exception",
                 cause=f"{type(exception).__name__}: {exception}"[:TEXT_SIZE_MAX],
             )
         context = {name: str(value) for name, value in error.context.items()}
         return cls(type(error).__name__, str(error.args[0]), context, trace)
 
-    def to_error(self) -> BinlogError:
+    def to_error(self) -> errors.BinlogError:
         """Return the error, to be raised."""
         kind = getattr(errors, self.error)
-        error: BinlogError = kind(self.message, **self.context)
+        error: errors.BinlogError = kind(self.message, **self.context)
         return error
 
 
@@ -261,7 +255,7 @@ class JobReport:
         """
         return _REPORT.decode(cls, data)
 
-    def find_error(self) -> BinlogError | None:
+    def find_error(self) -> errors.BinlogError | None:
         """Return the error that the Airflow task fails with; first one that no retry can mend."""
         failures = [outcome.failure for outcome in self.outcomes]
         raised = [failure.to_error() for failure in failures if failure is not None]
@@ -317,7 +311,7 @@ def stage_planned(
     checkpoint = Checkpoint(plan.identity, start, plan.sequence - 1, now, run)
     state = log.read_state(checkpoint, start=None)
     if state.identity != plan.identity:
-        raise ForeignPositionError(
+        raise errors.ForeignPositionError(
             "the backlog was planned on another server: plan it again",
             planned=plan.identity,
             this_is=state.identity,

@@ -15,17 +15,11 @@ from functools import cached_property, lru_cache
 import numpy as np
 import pyarrow as pa
 
+from airflow_provider_binlog import errors
 from airflow_provider_binlog.binlog.column_types import mysql_type
 from airflow_provider_binlog.binlog.events.table_map import TableMap, TableMapColumn
 from airflow_provider_binlog.blocks.arrays import numbers_of, of_numbers
 from airflow_provider_binlog.changes import DEFAULT_POLICIES, Policies, ZeroDates
-from airflow_provider_binlog.errors import (
-    BinlogError,
-    ConfigurationError,
-    FormatError,
-    UnsupportedError,
-    error_context,
-)
 from airflow_provider_binlog.protected_columns import HashSecret
 from airflow_provider_binlog.rows.images.located import Route, compile_route
 from airflow_provider_binlog.rows.types.hashed import Hash, hash_policies, make_hash
@@ -143,9 +137,9 @@ def compile_layout(
             read it.
     """
     if table_map.refused:
-        raise UnsupportedError(table_map.refused, table=".".join(table_map.name))
+        raise errors.UnsupportedError(table_map.refused, table=".".join(table_map.name))
     if not table_map.columns:
-        raise FormatError("a table without columns", table=".".join(table_map.name))
+        raise errors.FormatError("a table without columns", table=".".join(table_map.name))
     try:
         layout = _compile_columns(
             table_map.columns,
@@ -153,7 +147,7 @@ def compile_layout(
             policies,
             allows_missing=allow_missing_metadata,
         )
-    except BinlogError as error:
+    except errors.BinlogError as error:
         column = error.context.pop("column")
         error.context |= {"table": ".".join(table_map.name), "column": column}
         raise
@@ -180,7 +174,7 @@ def protect(layout: RowLayout, fields: Sequence[Field], secret: HashSecret | Non
     columns = list(layout.columns)
     for index in [index for index, field in enumerate(fields) if field.hashed is not None]:
         if secret is None:
-            raise ConfigurationError("columns are hashed, and there is no secret")
+            raise errors.ConfigurationError("columns are hashed, and there is no secret")
         column, policies = columns[index], hash_policies(layout.policies)
         plan = plan_column(column.logged, policies, allow_missing_metadata=layout.allows_missing)
         columns[index] = replace(column, plan=plan, hash=make_hash(column.logged, secret))
@@ -234,7 +228,7 @@ def _compile_columns(
 def _refuse_same_names(names: Sequence[str]) -> None:
     for name, count in Counter(names).items():
         if count > 1:
-            raise FormatError("two columns of a table have the same name", column=name)
+            raise errors.FormatError("two columns of a table have the same name", column=name)
 
 
 def _default(column: ColumnLayout) -> Default | None:
@@ -249,7 +243,7 @@ def _compile_column(
     logged: TableMapColumn, index: int, policies: Policies, *, allow_missing_metadata: bool
 ) -> ColumnLayout:
     name = logged.name if logged.name is not None else f"@{index + 1}"
-    with error_context(column=name):
+    with errors.error_context(column=name):
         plan = plan_column(logged, policies, allow_missing_metadata=allow_missing_metadata)
         charset = column_charset(logged)
         sql_type = mysql_type(logged)
@@ -316,11 +310,11 @@ def _by_name(layout: RowLayout, counts: dict[int, int]) -> dict[str, int]:
 
 def _refuse_null(
     column: ColumnLayout, values: Values, array: Array, event: Int64Array
-) -> UnsupportedError:
+) -> errors.UnsupportedError:
     became_null = ~array.is_valid().to_numpy(zero_copy_only=False)
     if values.null is not None:
         became_null &= ~values.null
-    return UnsupportedError(
+    return errors.UnsupportedError(
         "a zero or invalid date, such as 0000-00-00: correct it, or stage it as null or text: "
         'zero_dates="null" or "text"',
         column=column.name,
@@ -340,11 +334,11 @@ def _convert_column(column: ColumnLayout, values: Values, event: Int64Array) -> 
     try:
         try:
             return column.plan.convert(values), 0
-        except FormatError:
+        except errors.FormatError:
             if column.plan.repair is None:
                 raise
             return column.plan.repair(values)
-    except BinlogError as error:
+    except errors.BinlogError as error:
         error.context["column"] = column.name
         error.context.setdefault("event", int(event[_first_refused(column, values)]))
         raise
@@ -382,7 +376,7 @@ def _first_refused(column: ColumnLayout, values: Values) -> int:
         middle = (good + bad) // 2
         try:
             read(values.choose(slice(good, middle)))
-        except BinlogError:
+        except errors.BinlogError:
             bad = middle
         else:
             good = middle
@@ -392,7 +386,7 @@ def _first_refused(column: ColumnLayout, values: Values) -> int:
 def _raise_if_too_large(error: Exception, column: ColumnLayout) -> None:
     """Translate Arrow's error about its 32-bit offsets, which it raises in two ways."""
     if "overflow" in str(error) or isinstance(error, pa.ArrowCapacityError):
-        raise UnsupportedError(
+        raise errors.UnsupportedError(
             "the values of a column exceed 2 GiB in one batch: set binlog_row_event_max_size "
             "lower, or leave the table out",
             column=column.name,

@@ -12,15 +12,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
+from airflow_provider_binlog import errors
 from airflow_provider_binlog.blocks.block import EventBlock
 from airflow_provider_binlog.blocks.captured import LoggedStatement
 from airflow_provider_binlog.blocks.expansion import Expander
 from airflow_provider_binlog.blocks.transactions import TransactionReader, Transactions
-from airflow_provider_binlog.errors import (
-    BinlogError,
-    ConnectionLostError,
-    UnsupportedError,
-)
 from airflow_provider_binlog.position import Position
 from airflow_provider_binlog.schema import TableName
 from airflow_provider_binlog.sql import ddl
@@ -119,10 +115,10 @@ def read_statements(
                 yield logged
 
 
-def _skip(error: BinlogError) -> None:
+def _skip(error: errors.BinlogError) -> None:
     """Skip an event that is not decoded, or a statement that changes rows; raise anything else."""
     skipped = error.context.keys() & {"event", "statement"}
-    if not (isinstance(error, UnsupportedError) and skipped):
+    if not (isinstance(error, errors.UnsupportedError) and skipped):
         raise error
 
 
@@ -179,7 +175,7 @@ class ServerSchemas:
         in for a server.
         """
         self.since = since
-        self.failure: BinlogError | None = None
+        self.failure: errors.BinlogError | None = None
         self.has_server = self.can_gain = bool(read_server_tables or tables)
         self.wants_defaults = wants_defaults
         self._source = source
@@ -195,7 +191,7 @@ class ServerSchemas:
         if tables is not None:
             self._describe(tables.tables.keys() | tables.refused.keys() | tables.versioned, tables)
 
-    def lose_server(self, failure: BinlogError) -> None:
+    def lose_server(self, failure: errors.BinlogError) -> None:
         """Stop querying the server."""
         self.has_server = self.can_gain = False
         self.failure = failure
@@ -246,7 +242,7 @@ class ServerSchemas:
         read = self._read_server_tables or (lambda _: ServerTables(self.since, {}))
         tables = read(names)
         if tables.position.coordinates < self._read_up_to.coordinates:
-            raise ConnectionLostError(
+            raise errors.ConnectionLostError(
                 "the server's log ends before the range does",
                 at=tables.position,
                 stop=self._read_up_to,
@@ -255,7 +251,7 @@ class ServerSchemas:
             try:
                 for logged in changes_of(statement):
                     self._note(logged)
-            except UnsupportedError as error:
+            except errors.UnsupportedError as error:
                 at = Position(statement.file, statement.offset)
                 self._named["", ""] = at, str(error)
         self._read_up_to = tables.position

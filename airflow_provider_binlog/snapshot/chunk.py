@@ -14,16 +14,9 @@ import numpy as np
 import pyarrow as pa
 from pymysql.constants import ER
 
-from airflow_provider_binlog import changes
+from airflow_provider_binlog import changes, errors
 from airflow_provider_binlog.blocks.arrays import dictionary, of_numbers, of_texts
 from airflow_provider_binlog.changes import ChangeType, Policies
-from airflow_provider_binlog.errors import (
-    FormatError,
-    ServerChangedError,
-    SourceError,
-    TableAlteredError,
-    error_context,
-)
 from airflow_provider_binlog.limits import Limits
 from airflow_provider_binlog.manifest import Part
 from airflow_provider_binlog.position import Position
@@ -144,7 +137,7 @@ class ReadChunk:
         Raises:
             StagingError: A part, or the record, could not be written.
         """
-        with error_context(table=".".join(plan.name), chunk=self.chunk.number):
+        with errors.error_context(table=".".join(plan.name), chunk=self.chunk.number):
             record = ChunkRecord(self.chunk, self.is_exact, self.parts.written())
             files.write_record(plan.id, record)
         return record
@@ -163,11 +156,11 @@ def read_chunk(plan: SnapshotPlan, number: int, reader: ChunkReader, queue: Part
     """
     wait_until_idle(reader.throttle, reader.connect, on_wait=reader.on_wait)
     with (
-        error_context(table=".".join(plan.name), chunk=number),
+        errors.error_context(table=".".join(plan.name), chunk=number),
         _open(plan, reader, exact=plan.exact) as read,
     ):
         if (here := identify(read.connection)) != plan.identity:
-            raise ServerChangedError(
+            raise errors.ServerChangedError(
                 "the address leads to another server than the one that the snapshot was begun on: "
                 "begin it again",
                 before=plan.identity,
@@ -177,7 +170,7 @@ def read_chunk(plan: SnapshotPlan, number: int, reader: ChunkReader, queue: Part
         high = read_high(read, gtids=plan.low.gtid is not None)
         table = _describe(read, plan, reader)
         if not _is_planned(table, plan):
-            raise TableAlteredError(ALTERED)
+            raise errors.TableAlteredError(ALTERED)
         parts = ChunkParts(plan, number, read.low, reader, queue)
         results = compile_results(table.layout)
         pace = RowPace(reader.throttle.rows_per_second_max)
@@ -186,12 +179,12 @@ def read_chunk(plan: SnapshotPlan, number: int, reader: ChunkReader, queue: Part
             for rows in _read_rows(read, statement, results, parts):
                 pace.count(rows)
                 reader.on_rows(rows)
-        except (FormatError, SourceError) as error:
+        except (errors.FormatError, errors.SourceError) as error:
             # A server checks the columns before it reports that the table was altered.
             code = error.context.get("code")
-            of_columns = isinstance(error, FormatError) or code in LACKS_NAME
+            of_columns = isinstance(error, errors.FormatError) or code in LACKS_NAME
             if code == ER.TABLE_DEF_CHANGED or (of_columns and _is_altered(plan, reader)):
-                raise TableAlteredError(ALTERED) from error
+                raise errors.TableAlteredError(ALTERED) from error
             raise
     return ReadChunk(Chunk(number, read.low, high, parts.rows), read.is_exact, parts)
 

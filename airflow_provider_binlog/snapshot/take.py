@@ -11,13 +11,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
-from airflow_provider_binlog.errors import (
-    BinlogError,
-    ConfigurationError,
-    ConflictError,
-    StagingError,
-    TableAlteredError,
-)
+from airflow_provider_binlog import errors
 from airflow_provider_binlog.manifest import Manifest
 from airflow_provider_binlog.position import Flavor, Position, SourceIdentity
 from airflow_provider_binlog.read_progress import OnProgress, ReadProgress, ignore_progress
@@ -93,7 +87,7 @@ def take_snapshot(
             else:
                 read_chunks(plan, range(plan.chunk_count), reader, on_progress=on_progress)
             return complete_snapshot(plan, files)
-        except TableAlteredError as error:
+        except errors.TableAlteredError as error:
             altered = error
     raise altered
 
@@ -207,7 +201,7 @@ def _check_renamed(
     there = list_tables(connection).keys()
     lost = [name for name in named - there if files.known_fields(name, latest)]
     if lost:
-        raise ConfigurationError(
+        raise errors.ConfigurationError(
             "a table with protected columns is not on the server any more, and this one is new "
             "and may be the same one: stage the log first, which says whether it was renamed; or "
             "give this one the same options",
@@ -302,7 +296,7 @@ def complete_snapshot(plan: SnapshotPlan, files: SnapshotFiles) -> SnapshotManif
     )
     try:
         files.store.create(files.key(snapshot_path(plan.id)), manifest.encode())
-    except ConflictError:
+    except errors.ConflictError:
         # An earlier try wrote it and lost the answer; or another process completes it, too.
         stored = files.find_manifest(plan.id)
         if stored is None:
@@ -314,7 +308,7 @@ def complete_snapshot(plan: SnapshotPlan, files: SnapshotFiles) -> SnapshotManif
 def _read_record(plan: SnapshotPlan, number: int, files: SnapshotFiles) -> ChunkRecord:
     record = files.find_record(plan.id, number)
     if record is None:
-        raise StagingError(
+        raise errors.StagingError(
             "a chunk of a snapshot is not read yet: let the task that reads it succeed first",
             snapshot=plan.id,
             chunk=number,
@@ -328,7 +322,7 @@ def plan_tables(
     store: ObjectStore,
     *,
     on_wait: Callable[[TableName, str], None],
-) -> Iterator[SnapshotPlan | BinlogError | None]:
+) -> Iterator[SnapshotPlan | errors.BinlogError | None]:
     """Begin the snapshots of tables of many chunks; yield what each table's tasks read.
 
     That is a plan, None for all of a small table, or why its snapshot could not be planned: the one
@@ -353,7 +347,7 @@ def plan_tables(
         wait = partial(on_wait, request.name)
         try:
             yield begin_snapshot(request, connect, store, on_wait=wait, files=files)
-        except BinlogError as error:
+        except errors.BinlogError as error:
             yield error
 
 

@@ -21,12 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
-from airflow_provider_binlog.errors import (
-    ManifestError,
-    ObjectMissingError,
-    StagingError,
-    error_context,
-)
+from airflow_provider_binlog import errors
 from airflow_provider_binlog.manifest import REPAIR, Manifest
 from airflow_provider_binlog.names import encode_name, escape_first
 from airflow_provider_binlog.schema import TableName
@@ -70,7 +65,7 @@ def manifest_folder(source: str) -> str:
 def manifest_name(sequence: int) -> str:
     """Return the name of a manifest's file: names sort as the numbers, of up to 16 digits, do."""
     if not 1 <= sequence < 10**_SEQUENCE_DIGITS:
-        raise StagingError("not the sequence number of a manifest", sequence=sequence)
+        raise errors.StagingError("not the sequence number of a manifest", sequence=sequence)
     return f"{sequence:0{_SEQUENCE_DIGITS}}.json"
 
 
@@ -108,7 +103,7 @@ def part_path(database: str, table: str, sequence: int, ordinal: int, range_id: 
     stage different ranges under one number from overwriting each other's parts.
     """
     if not 0 <= ordinal < 10**_ORDINAL_DIGITS:
-        raise StagingError("not the ordinal of a part", ordinal=ordinal)
+        raise errors.StagingError("not the ordinal of a part", ordinal=ordinal)
     stem = manifest_name(sequence).removesuffix(".json")
     name = f"{stem}-{ordinal:0{_ORDINAL_DIGITS}}-{range_id}.parquet"
     return f"{_parts_folder(database, table)}/{name}"
@@ -130,7 +125,7 @@ def part_sequence(path: str) -> int:
     """Return the number of the manifest that a part belongs to, by its path; 0 for a snapshot's."""
     number = maybe_part_sequence(path)
     if number is None:
-        raise StagingError("not the path of a part", path=path)
+        raise errors.StagingError("not the path of a part", path=path)
     return number
 
 
@@ -177,7 +172,7 @@ class StoredFiles:
         """Return a file's bytes; None if it does not exist."""
         try:
             return self._store.read(self.locate(path))
-        except ObjectMissingError:
+        except errors.ObjectMissingError:
             return None
 
     def list(self, folder: str) -> list[str]:
@@ -192,7 +187,7 @@ class StoredFiles:
         """Return a file's size in bytes; None if it does not exist."""
         try:
             return self._store.size(self.locate(path))
-        except ObjectMissingError:
+        except errors.ObjectMissingError:
             return None
 
     def write(self, path: str, data: bytes) -> None:
@@ -229,7 +224,7 @@ def read_manifest(files: ReadFiles, sequence: int) -> Manifest:
     manifest = find_manifest(files, sequence)
     if manifest is None:
         path = files.locate(manifest_path(sequence))
-        raise ManifestError("a manifest is missing", manifest=path, repair=REPAIR)
+        raise errors.ManifestError("a manifest is missing", manifest=path, repair=REPAIR)
     return manifest
 
 
@@ -248,10 +243,10 @@ def _find_manifest(files: ReadFiles, path: str, sequence: int) -> Manifest | Non
     data = files.read(path)
     if data is None:
         return None
-    with error_context(manifest=files.locate(path), repair=REPAIR):
+    with errors.error_context(manifest=files.locate(path), repair=REPAIR):
         manifest = Manifest.decode(data)
         if manifest.sequence != sequence:
-            raise ManifestError("a manifest under another's name", holds=manifest.sequence)
+            raise errors.ManifestError("a manifest under another's name", holds=manifest.sequence)
     return manifest
 
 
@@ -308,12 +303,12 @@ class Snapshots:
             if (data := self._files.read(path)) is not None:
                 break
         else:
-            raise ManifestError("a snapshot was deleted", snapshot=self._files.locate(path))
+            raise errors.ManifestError("a snapshot was deleted", snapshot=self._files.locate(path))
         repair = "take the snapshot of the table again, or delete this file"
-        with error_context(snapshot=self._files.locate(path), repair=repair):
+        with errors.error_context(snapshot=self._files.locate(path), repair=repair):
             manifest = SnapshotManifest.decode(data)
             if manifest.id != snapshot_id:
-                raise ManifestError("a snapshot under another's name", holds=manifest.id)
+                raise errors.ManifestError("a snapshot under another's name", holds=manifest.id)
         return manifest
 
 

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from airflow_provider_binlog import errors
 from airflow_provider_binlog.blocks.block import EventBlock
 from airflow_provider_binlog.blocks.captured import LoggedStatement
 from airflow_provider_binlog.capture.capture_range import (
@@ -32,11 +33,6 @@ from airflow_provider_binlog.changes import (
     OnTableError,
     Policies,
     ZeroDates,
-)
-from airflow_provider_binlog.errors import (
-    ConfigurationError,
-    ManifestError,
-    ObjectMissingError,
 )
 from airflow_provider_binlog.limits import Limits, limits_in_bytes
 from airflow_provider_binlog.manifest import Manifest, Prepared
@@ -190,7 +186,7 @@ class BacklogPlan:
         """
         rules = ColumnRules(self.columns, None if self.hash_secret is None else secret)
         if self.hash_secret != rules.secret_id:
-            raise ConfigurationError(
+            raise errors.ConfigurationError(
                 "the backlog was planned with another hash_secret than the connection has: give "
                 "both the same one, or plan the backlog again",
                 plan=self.id,
@@ -267,7 +263,7 @@ class BacklogPlan:
         """
         plan = FORMAT.decode(cls, data)
         if plan.limits.keys() != limits_in_bytes(Limits()).keys():
-            raise ManifestError("a backlog with other limits", limits=sorted(plan.limits))
+            raise errors.ManifestError("a backlog with other limits", limits=sorted(plan.limits))
         return plan
 
 
@@ -287,8 +283,8 @@ def load_plan(store: ObjectStore, source_name: str, plan_id: str) -> BacklogPlan
     """
     try:
         return BacklogPlan.decode(store.read(_key(source_name, plan_id)))
-    except ObjectMissingError as error:
-        raise ManifestError(
+    except errors.ObjectMissingError as error:
+        raise errors.ManifestError(
             "there is no such plan of a backlog: a later plan removes it, once its range is "
             "committed; run the task that plans, and those after it",
             plan=plan_id,
@@ -468,5 +464,5 @@ def find_result(plan: BacklogPlan, number: int, store: ObjectStore) -> Manifest 
     """Return the manifest of a sub-range; None if it is not staged yet."""
     try:
         return Manifest.decode(store.read(result_key(plan, number)))
-    except ObjectMissingError:
+    except errors.ObjectMissingError:
         return None

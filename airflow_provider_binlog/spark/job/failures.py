@@ -9,22 +9,14 @@ from typing import Any, NamedTuple
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
-from airflow_provider_binlog.errors import (
-    BinlogError,
-    ConfigurationError,
-    MergeError,
-    StagingError,
-    StoreUnavailableError,
-    TargetConflictError,
-    UnknownMergeError,
-)
+from airflow_provider_binlog import errors
 from airflow_provider_binlog.spark.target.postgresql.types import NUL_REFUSED
 
 
 class _Known(NamedTuple):
     """The error for Java exceptions whose class, or else whose message, a pattern matches."""
 
-    kind: type[BinlogError]
+    kind: type[errors.BinlogError]
     message: str
     of_class: str | None = None
     of_text: str | None = None
@@ -38,14 +30,14 @@ class _Known(NamedTuple):
 
 _KNOWN = (
     _Known(
-        ConfigurationError,
+        errors.ConfigurationError,
         "the Spark session is not configured for Delta tables: give the merge conf=delta_conf(), "
         "or the same settings to the cluster",
         of_text="DELTA_CONFIGURE_SPARK_SESSION",
     ),
     _Known(
         # What keeps a column as it is, and was set on the lake table by somebody else.
-        MergeError,
+        errors.MergeError,
         "the lake table does not let a column change as that of its table did: remove there what "
         "depends on the column, or drop the lake table, and load it from a snapshot",
         of_text=r"Cannot (delete identifier|find source column for (sort|partition)) field"
@@ -53,13 +45,13 @@ _KNOWN = (
         r"|DELTA_(CONSTRAINT|GENERATED_COLUMNS)_DEPENDENT_COLUMN_CHANGE",
     ),
     _Known(
-        MergeError,
+        errors.MergeError,
         f"{NUL_REFUSED}: remove it at the source, or choose on_nul='strip' or 'replace' in the "
         "options of the table",
         of_text=NUL_REFUSED,
     ),
     _Known(
-        StagingError,
+        errors.StagingError,
         "the store or the catalog of the lake denies access: grant it to the account of the Spark "
         "job",
         of_class=r"\b(java\.nio\.file\.AccessDeniedException|AccessControlException)\b"
@@ -69,7 +61,7 @@ _KNOWN = (
         of_text=r"\(Service: S3, Status Code: 403\b",
     ),
     _Known(
-        TargetConflictError,
+        errors.TargetConflictError,
         "another writer committed to the target first",
         of_class=r"^io\.delta\.exceptions\.(Concurrent|MetadataChanged|ProtocolChanged)"
         r"|^org\.apache\.spark\.sql\.delta\.(Concurrent|MetadataChanged|ProtocolChanged)"
@@ -82,13 +74,13 @@ _KNOWN = (
     ),
     _Known(
         # Parts were there a moment ago: mostly it is one of the lake table, that was removed.
-        UnknownMergeError,
+        errors.UnknownMergeError,
         "a file was removed while the merge read it",
         of_class=r"^java\.io\.FileNotFoundException$",
         of_text=r"FAILED_READ_FILE\.FILE_NOT_EXIST",
     ),
     _Known(
-        StoreUnavailableError,
+        errors.StoreUnavailableError,
         "the store failed under the merge",
         of_class=r"^java\.net\.|^org\.apache\.http\.conn|SdkClientException$"
         r"|AWSServiceThrottledException$|AWSStatus500Exception$|NoHttpResponseException$"
@@ -98,9 +90,9 @@ _KNOWN = (
 _TEXT_SIZE_MAX = 500
 
 
-def explain(error: Exception, **where: str) -> BinlogError:
+def explain(error: Exception, **where: str) -> errors.BinlogError:
     """Return our error for whatever a merge raised; `where` becomes part of its context."""
-    if isinstance(error, BinlogError):
+    if isinstance(error, errors.BinlogError):
         if "table" in where:
             error.context.setdefault("table", where["table"])
         return error
@@ -111,7 +103,7 @@ def explain(error: Exception, **where: str) -> BinlogError:
         for known in _KNOWN:
             if known.is_of(name, text):
                 return known.kind(known.message, **context)
-    return UnknownMergeError("the merge failed", **context)
+    return errors.UnknownMergeError("the merge failed", **context)
 
 
 def _describe(causes: Sequence[tuple[str, str]]) -> str:

@@ -7,13 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from airflow_provider_binlog import errors
 from airflow_provider_binlog.changes import BeforeImages
-from airflow_provider_binlog.errors import (
-    ConfigurationError,
-    MergeError,
-    ReloadNeededError,
-    error_context,
-)
 from airflow_provider_binlog.names import fold_name
 from airflow_provider_binlog.schema import TableId, TableName
 from airflow_provider_binlog.spark.plan.fold import Fold, TableRange, read_rows_of
@@ -105,7 +100,7 @@ def _plan_range(tables: TableRange, claims: str | None) -> TablePlan:
         plan = plan_next(tables)
         if plan.stop is None or not lifecycle.ended:
             return replace(plan, claims=claims)
-    except MergeError:
+    except errors.MergeError:
         if not lifecycle.ended or state is None:
             raise
     # The table does not exist any more: the lake keeps what it has.
@@ -148,7 +143,7 @@ def plan_next(tables: TableRange) -> TablePlan:
     )
     if plan.stop is not None and plan.stop.mark <= tables.applied:
         return plan
-    with error_context(**fold.context):
+    with errors.error_context(**fold.context):
         _check_chosen_key(fold)
         _check_protected(fold)
         return replace(plan, segment=make_segment(fold))
@@ -159,7 +154,7 @@ def _find_barred(fold: Fold) -> Stop | None:
     tables = fold.tables
     if tables.state is None or fold.key is None:
         return None
-    with error_context(**fold.context):
+    with errors.error_context(**fold.context):
         barrier = tables.state.find_barrier(find_evolution(fold, fold.key))
     if barrier is None:
         return None
@@ -179,13 +174,13 @@ def _check_chosen_key(fold: Fold) -> None:
         schema, manifest = part.schema, part.manifest
         unknown = {*chosen} - {field.name for field in schema.fields}
         if unknown:
-            raise ConfigurationError(
+            raise errors.ConfigurationError(
                 "options={...} names columns that the table does not have",
                 columns=",".join(sorted(unknown)),
             )
         other = schema.key and {*schema.key_names} != {*chosen}
         if other and manifest.before_images is not BeforeImages.ALL:
-            raise ConfigurationError(
+            raise errors.ConfigurationError(
                 "other key columns than the primary key need before_images='all'",
                 primary_key=",".join(schema.key_names),
                 sequence=manifest.sequence,
@@ -200,7 +195,7 @@ def _check_protected(fold: Fold) -> None:
     for field in fold.wanted or () if fold.staged else ():
         name = fold_name(field.name)
         if name in excluded or (name in hashed and field.hashed is None):
-            raise ReloadNeededError(
+            raise errors.ReloadNeededError(
                 "a column is staged as it is, and the options exclude or hash it: give the extract "
                 "and the snapshot tasks the same options; then reload the table",
                 column=field.name,
