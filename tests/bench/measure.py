@@ -172,8 +172,9 @@ def received(*, port: int, file: str, size: int, **_: Any) -> Result:
     import pymysql
 
     from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position
+    from airflow_provider_binlog.transport.server import driver
     from airflow_provider_binlog.transport.stream.commands import binlog_dump, dump_flags
-    from airflow_provider_binlog.transport.stream.live import ServerBlockStream, _send
+    from airflow_provider_binlog.transport.stream.live import ServerBlockStream
 
     source = ServerBlockStream(
         lambda: pymysql.connect(host="127.0.0.1", port=port, user="root", ssl_disabled=True),
@@ -183,7 +184,7 @@ def received(*, port: int, file: str, size: int, **_: Any) -> Result:
         server_id, flags = source._prepare(connection), dump_flags(Flavor.MYSQL)
         request = binlog_dump(Position(file, FIRST_OFFSET), server_id=server_id, flags=flags)
         began, busy = time.perf_counter(), time.process_time()
-        _send(connection, request)
+        driver.send_command(connection, request)
         raw: Any = connection.__dict__["_sock"]
         buffer, left = memoryview(bytearray(1 << 20)), size
         while left > 0:

@@ -337,6 +337,21 @@ def query(connection: Connection, statement: str, *arguments: object) -> list[Ro
         return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
 
+def send_command(connection: Connection, command: bytes) -> None:
+    """Send a command of one packet as PyMySQL sends its own."""
+    connection._execute_command(command[0], command[1:])  # type: ignore[attr-defined]  # noqa: SLF001
+
+
+def read_packet(connection: Connection, kind: type[MysqlPacket] = MysqlPacket) -> Any:
+    """Return the next packet of an answer; one that reports an error is raised as PyMySQL's."""
+    return connection._read_packet(kind)  # type: ignore[no-untyped-call]  # noqa: SLF001
+
+
+def cut(connection: Connection) -> None:
+    """Close the socket without a farewell: the server may be in the middle of sending."""
+    connection._force_close()  # type: ignore[attr-defined]  # noqa: SLF001
+
+
 @contextmanager
 def ended_by(connection: Connection, statement: str) -> Iterator[None]:
     """Execute a statement after a body, such as ROLLBACK; a connection that is closed needs none.

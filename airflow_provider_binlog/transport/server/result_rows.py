@@ -21,10 +21,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from pymysql.protocol import FieldDescriptorPacket, MysqlPacket
+from pymysql.protocol import FieldDescriptorPacket
 
 from airflow_provider_binlog.errors import FormatError
 from airflow_provider_binlog.transport.block_stream import Pace, receiver
+from airflow_provider_binlog.transport.server import driver
 from airflow_provider_binlog.transport.server.driver import Connection, driver_errors
 from airflow_provider_binlog.transport.server.errors import from_reply, parse_reply
 
@@ -94,79 +95,68 @@ def select_rows(
         FormatError: The bytes are no result set.
         SourceError: The server refused, before the rows or in the middle of them.
     """
-    wire = _Wire(connection)
     finished = False
     try:
         with driver_errors():
-            statement_id, count = wire.prepare(statement)
-            types = wire.execute(statement_id, count)
-            reader = wire.read_rows(block_bytes)
+            statement_id, count = _prepare(connection, statement)
+            types = _execute(connection, statement_id, count)
+            reader = _read_rows(connection, block_bytes)
         yield ResultRows(types, reader.blocks())
         finished = reader.finished
         if finished:
             with driver_errors():
-                wire.send(_COM_STMT_CLOSE, struct.pack("<I", statement_id))  # no answer
+                close = struct.pack("<BI", _COM_STMT_CLOSE, statement_id)
+                driver.send_command(connection, close)  # no answer
     finally:
         if not finished:
-            wire.cut()
+            driver.cut(connection)
 
 
-class _Wire:
-    """A PyMySQL connection below its cursors."""
+def _prepare(connection: Connection, statement: str) -> tuple[int, int]:
+    """Return the statement's id, and how many columns its rows have."""
+    driver.send_command(connection, bytes((_COM_STMT_PREPARE,)) + statement.encode("utf-8"))
+    status, statement_id, columns, parameters = driver.read_packet(connection).read_struct("<BIHH")
+    if status:
+        raise FormatError("not the answer to a statement that is prepared")
+    for count in (parameters, columns):
+        if count:
+            _read_columns(connection, count)
+    if not columns or parameters:
+        raise FormatError("not a statement that returns rows and takes no parameters")
+    return statement_id, columns
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection: Any = connection
 
-    def prepare(self, statement: str) -> tuple[int, int]:
-        """Return the statement's id, and how many columns its rows have."""
-        self.send(_COM_STMT_PREPARE, statement.encode("utf-8"))
-        status, statement_id, columns, parameters = self._packet().read_struct("<BIHH")
-        if status:
-            raise FormatError("not the answer to a statement that is prepared")
-        for count in (parameters, columns):
-            if count:
-                self._read_columns(count)
-        if not columns or parameters:
-            raise FormatError("not a statement that returns rows and takes no parameters")
-        return statement_id, columns
+def _execute(connection: Connection, statement_id: int, count: int) -> tuple[int, ...]:
+    """Return the types of the columns of the rows that come next."""
+    no_cursor, iterations = 0, 1
+    execute = struct.pack("<BIBI", _COM_STMT_EXECUTE, statement_id, no_cursor, iterations)
+    driver.send_command(connection, execute)
+    if driver.read_packet(connection).read_length_encoded_integer() != count:
+        raise FormatError("a statement returns other columns than when it was prepared")
+    return _read_columns(connection, count)
 
-    def execute(self, statement_id: int, count: int) -> tuple[int, ...]:
-        """Return the types of the columns of the rows that come next."""
-        no_cursor, iterations = 0, 1
-        self.send(_COM_STMT_EXECUTE, struct.pack("<IBI", statement_id, no_cursor, iterations))
-        if self._packet().read_length_encoded_integer() != count:
-            raise FormatError("a statement returns other columns than when it was prepared")
-        return self._read_columns(count)
 
-    def read_rows(self, block_bytes: int) -> _RowReader:
-        """Return what reads the rows: what PyMySQL has read ahead, then what the socket has."""
-        # A deadline of PyMySQL's may have left the socket less.
-        seconds = self._connection._read_timeout  # noqa: SLF001
-        self._connection._sock.settimeout(seconds)  # noqa: SLF001
-        self._connection._current_timeout = seconds  # noqa: SLF001
-        # At least the packet that ends the rows comes now: this waits for nothing else.
-        file = self._connection._rfile  # noqa: SLF001
-        ahead = memoryview(file.read(len(file.peek())))
-        pace = Pace(math.inf if seconds is None else seconds)
-        ended = "the connection ended before the rows of a SELECT"
-        return _RowReader(receiver(file.raw.readinto, pace, ended=ended), ahead, block_bytes)
+def _read_columns(connection: Connection, count: int) -> tuple[int, ...]:
+    packets = (driver.read_packet(connection, FieldDescriptorPacket) for _ in range(count))
+    types = tuple(packet.type_code for packet in packets)
+    # PyMySQL never sets CLIENT_DEPRECATE_EOF, so that the end is always marked.
+    if driver.read_packet(connection).get_all_data()[:1] != bytes((_EOF,)):
+        raise FormatError("a result set has more columns than it declares")
+    return types
 
-    def send(self, command: int, request: bytes) -> None:
-        self._connection._execute_command(command, request)  # noqa: SLF001
 
-    def cut(self) -> None:
-        """Close the socket without a farewell: the server may be in the middle of sending."""
-        self._connection._force_close()  # noqa: SLF001
-
-    def _read_columns(self, count: int) -> tuple[int, ...]:
-        types = tuple(self._packet(FieldDescriptorPacket).type_code for _ in range(count))
-        # PyMySQL never sets CLIENT_DEPRECATE_EOF, so that the end is always marked.
-        if self._packet().get_all_data()[:1] != bytes((_EOF,)):
-            raise FormatError("a result set has more columns than it declares")
-        return types
-
-    def _packet(self, kind: type[MysqlPacket] = MysqlPacket) -> Any:
-        return self._connection._read_packet(kind)  # noqa: SLF001
+def _read_rows(connection: Any, block_bytes: int) -> _RowReader:
+    """Return what reads the rows: what PyMySQL has read ahead, then what the socket has."""
+    # A deadline of PyMySQL's may have left the socket less.
+    seconds = connection._read_timeout  # noqa: SLF001
+    connection._sock.settimeout(seconds)  # noqa: SLF001
+    connection._current_timeout = seconds  # noqa: SLF001
+    # At least the packet that ends the rows comes now: this waits for nothing else.
+    file = connection._rfile  # noqa: SLF001
+    ahead = memoryview(file.read(len(file.peek())))
+    pace = Pace(math.inf if seconds is None else seconds)
+    ended = "the connection ended before the rows of a SELECT"
+    return _RowReader(receiver(file.raw.readinto, pace, ended=ended), ahead, block_bytes)
 
 
 class _RowReader:

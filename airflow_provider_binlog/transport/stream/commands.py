@@ -16,7 +16,6 @@ import secrets
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from typing import Any
 
 import pymysql
 
@@ -25,6 +24,7 @@ from airflow_provider_binlog.binlog.gtid_set import GtidSet, MariadbGtidPosition
 from airflow_provider_binlog.binlog.header import EventHeader, EventType, event_name
 from airflow_provider_binlog.errors import FormatError, error_context
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position
+from airflow_provider_binlog.transport.server import driver
 from airflow_provider_binlog.transport.server.driver import Connection, driver_errors, query
 from airflow_provider_binlog.transport.server.errors import from_reply
 
@@ -178,16 +178,16 @@ def _stream(
             query(connection, statement)
         try:
             with driver_errors(command="COM_BINLOG_DUMP"), error_context(file=position.file):
-                connection._execute_command(dump[0], dump[1:])  # type: ignore[attr-defined]  # noqa: SLF001
+                driver.send_command(connection, dump)
                 yield _read_events(connection)
         finally:
-            connection._force_close()  # type: ignore[attr-defined]  # noqa: SLF001
+            driver.cut(connection)
 
 
-def _read_events(stream: Any) -> Iterator[bytes]:
+def _read_events(connection: Connection) -> Iterator[bytes]:
     while True:
         try:
-            packet: bytes = stream._read_packet().get_all_data()  # noqa: SLF001
+            packet: bytes = driver.read_packet(connection).get_all_data()
         except pymysql.OperationalError as error:
             code, text = error.args
             raise from_reply(code, text) from error

@@ -32,6 +32,7 @@ from airflow_provider_binlog.blocks.framing import checked_block
 from airflow_provider_binlog.errors import ConnectionLostError, FormatError, error_context
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position, split_file_name
 from airflow_provider_binlog.transport import block_stream
+from airflow_provider_binlog.transport.server import driver
 from airflow_provider_binlog.transport.server.driver import Connection, driver_errors, query
 from airflow_provider_binlog.transport.server.errors import from_reply, parse_reply
 from airflow_provider_binlog.transport.stream import commands
@@ -144,7 +145,7 @@ class ServerBlockStream:
     def close(self) -> None:
         """Close the connections of iterators that are not at their end."""
         for connection in list(self._open):
-            _cut(connection)
+            driver.cut(connection)
         self._open.clear()
 
     def _prepare(
@@ -170,7 +171,8 @@ class ServerBlockStream:
         for statement in statements:
             query(connection, statement)
         with driver_errors(command="COM_REGISTER_SLAVE"):
-            _send(connection, commands.register_slave(server_id, host=socket.gethostname()[:60]))
+            command = commands.register_slave(server_id, host=socket.gethostname()[:60])
+            driver.send_command(connection, command)
             connection._read_ok_packet()  # type: ignore[attr-defined]  # noqa: SLF001
         return server_id
 
@@ -183,7 +185,7 @@ class ServerBlockStream:
     ) -> Dump:
         """Send a dump command, and return the stream that answers it."""
         with driver_errors(command="COM_BINLOG_DUMP"):
-            _send(connection, request)
+            driver.send_command(connection, request)
         # Everything the server sent before has been read: PyMySQL's own buffer is empty, and what
         # comes now can be taken from the socket below it.
         raw: socket.socket = connection._sock  # type: ignore[attr-defined]  # noqa: SLF001
@@ -206,17 +208,7 @@ class ServerBlockStream:
             yield connection
         finally:
             self._open.discard(connection)
-            _cut(connection)
-
-
-def _send(connection: Connection, command: bytes) -> None:
-    """Send a command of one packet as PyMySQL sends its own."""
-    connection._execute_command(command[0], command[1:])  # type: ignore[attr-defined]  # noqa: SLF001
-
-
-def _cut(connection: Connection) -> None:
-    """Close the socket without a farewell: the server may be in the middle of sending."""
-    connection._force_close()  # type: ignore[attr-defined]  # noqa: SLF001
+            driver.cut(connection)
 
 
 _EOF = 0xFE
