@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
@@ -68,6 +69,27 @@ OnProgress = Callable[[ReadProgress], object]
 
 def ignore_progress(_: ReadProgress) -> None:
     """Take no notice; an `OnProgress`."""
+
+
+class ProgressReporter:
+    """Reports after each step what is read by then, from its creation on."""
+
+    def __init__(
+        self, total: int | None, unit: Literal["bytes", "chunks"], on_progress: OnProgress
+    ) -> None:
+        self.rows = 0
+        self._total = total
+        self._unit = unit
+        self._on_progress = on_progress
+        self._began = time.monotonic()
+        self._done = 0
+
+    def add(self, done: int = 0, *, rows: int = 0, at: str = "") -> None:
+        """Report a step of so many bytes or chunks, and so many rows; see `ReadProgress`."""
+        self._done += done
+        self.rows += rows
+        seconds = time.monotonic() - self._began
+        self._on_progress(ReadProgress(self._done, self._total, self._unit, self.rows, seconds, at))
 
 
 class PacedProgress:

@@ -19,7 +19,7 @@ from airflow_provider_binlog.blocks.expansion import Expander
 from airflow_provider_binlog.blocks.transactions import TransactionReader
 from airflow_provider_binlog.capture.commits import CommitReader
 from airflow_provider_binlog.capture.gtids import ExecutedGtids, StagedTransactions
-from airflow_provider_binlog.capture.log_range import LogRange, ProgressReporter, TableFilter
+from airflow_provider_binlog.capture.log_range import LogRange, TableFilter
 from airflow_provider_binlog.capture.part_maker import PartMaker
 from airflow_provider_binlog.capture.quarantine import Quarantines
 from airflow_provider_binlog.capture.range_reader import RangeReader
@@ -29,6 +29,7 @@ from airflow_provider_binlog.changes import OnTableError
 from airflow_provider_binlog.limits import Limits
 from airflow_provider_binlog.manifest import Manifest, Prepared, TableChanges
 from airflow_provider_binlog.position import FIRST_OFFSET, Position, SourceIdentity
+from airflow_provider_binlog.read_progress import ProgressReporter
 from airflow_provider_binlog.schema_history.partial_schemas import TrackedSchemas, schema_before
 from airflow_provider_binlog.schema_history.schemas import SchemaReader
 from airflow_provider_binlog.schema_history.statements import ServerSchemas
@@ -102,8 +103,8 @@ class OpenRange:
         self._segments = SegmentReader(
             self.tables, request.policies, self.quarantines, request.columns
         )
-        self._progress = ProgressReporter(request.start, request.bytes_total, request.on_progress)
-        self._at = request.start
+        self._progress = ProgressReporter(request.bytes_total, "bytes", request.on_progress)
+        self._at = self._reported = request.start
 
     @property
     def segments(self) -> Sequence[Segment]:
@@ -127,9 +128,11 @@ class OpenRange:
             yield captured, columns
 
     def report(self, captured: CapturedBlock, *, rows: int) -> None:
-        """Report the progress."""
-        at = Position(captured.block.file, captured.block.next_offset)
-        self._progress.report(at, rows=rows)
+        """Report the progress: `rows` of the range so far."""
+        at, before = Position(captured.block.file, captured.block.next_offset), self._reported
+        size = at.offset - (before.offset if before.file == at.file else 0)
+        self._progress.add(size, rows=rows - self._progress.rows, at=f"{at.file}:{at.offset}")
+        self._reported = at
 
     def finish(self, tables: tuple[TableChanges, ...]) -> Manifest:
         """Return the manifest, once all blocks are read.

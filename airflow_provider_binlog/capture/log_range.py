@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, field
 from fnmatch import fnmatchcase
@@ -25,7 +24,7 @@ from airflow_provider_binlog.names import (
 )
 from airflow_provider_binlog.position import Flavor, Position, SourceIdentity
 from airflow_provider_binlog.protected_columns import NO_RULES, ColumnRules
-from airflow_provider_binlog.read_progress import OnProgress, ReadProgress, ignore_progress
+from airflow_provider_binlog.read_progress import OnProgress, ignore_progress
 from airflow_provider_binlog.schema import TableName
 from airflow_provider_binlog.schema_history.partial_schemas import TrackedSchemas
 from airflow_provider_binlog.schema_history.statements import LoggedChange, ServerTablesReader
@@ -212,29 +211,3 @@ class LogRange:
     changes: Sequence[LoggedChange] = ()
     changes_stop: Position | None = None
     server_tables: ServerTables | None = None
-
-
-class ProgressReporter:
-    """Reports the progress of a range after each block."""
-
-    def __init__(self, start: Position, bytes_total: int | None, on_progress: OnProgress) -> None:
-        self._bytes_total = bytes_total
-        self._on_progress = on_progress
-        self._began = time.monotonic()
-        self._read = 0
-        self._last = start
-
-    def report(self, at: Position, *, rows: int) -> None:
-        """Report the position that was read up to, and the rows captured."""
-        self._read += at.offset - (self._last.offset if self._last.file == at.file else 0)
-        self._last = at
-        self._on_progress(
-            ReadProgress(
-                done=self._read,
-                total=self._bytes_total,
-                unit="bytes",
-                rows=rows,
-                seconds=time.monotonic() - self._began,
-                at=f"{at.file}:{at.offset}",
-            )
-        )

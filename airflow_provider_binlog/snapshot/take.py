@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -14,7 +13,7 @@ from functools import partial
 from airflow_provider_binlog import errors
 from airflow_provider_binlog.manifest import Manifest
 from airflow_provider_binlog.position import Flavor, Position, SourceIdentity
-from airflow_provider_binlog.read_progress import OnProgress, ReadProgress, ignore_progress
+from airflow_provider_binlog.read_progress import OnProgress, ProgressReporter, ignore_progress
 from airflow_provider_binlog.schema import TableName
 from airflow_provider_binlog.snapshot.bounds import find_bounds
 from airflow_provider_binlog.snapshot.chunk import ChunkReader, describe_table, read_chunk
@@ -238,8 +237,8 @@ def read_chunks(
     """
     records = {number: reader.files.find_record(plan.id, number) for number in numbers}
     missing = [number for number, record in records.items() if record is None]
-    progress = _ChunkProgress(len(missing), on_progress)
-    reader = replace(reader, on_rows=progress.add_rows)
+    progress = ProgressReporter(len(missing), "chunks", on_progress)
+    reader = replace(reader, on_rows=lambda rows: progress.add(rows=rows))
     with PartQueue(reader.files.store) as queue:
         reads = (read_chunk(plan, number, reader, queue) for number in missing)
         read = next(reads, None)
@@ -249,33 +248,9 @@ def read_chunks(
                 following = next(reads, None)
             finally:
                 records[read.chunk.number] = read.record(plan, reader.files)
-            progress.end_chunk()
+            progress.add(1)
             read = following
     return sum(record.chunk.rows for record in records.values() if record is not None)
-
-
-class _ChunkProgress:
-    """Reports the progress of the chunks that one task reads."""
-
-    def __init__(self, total: int, on_progress: OnProgress) -> None:
-        self._total = total
-        self._on_progress = on_progress
-        self._began = time.monotonic()
-        self._done = self._rows = 0
-
-    def add_rows(self, rows: int) -> None:
-        self._rows += rows
-        self._report()
-
-    def end_chunk(self) -> None:
-        self._done += 1
-        self._report()
-
-    def _report(self) -> None:
-        seconds = time.monotonic() - self._began
-        self._on_progress(
-            ReadProgress(self._done, self._total, "chunks", rows=self._rows, seconds=seconds)
-        )
 
 
 def complete_snapshot(plan: SnapshotPlan, files: SnapshotFiles) -> SnapshotManifest:

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from airflow_provider_binlog.read_progress import PacedProgress, ReadProgress
+from airflow_provider_binlog.read_progress import PacedProgress, ProgressReporter, ReadProgress
 
 AT = "binlog.000007:12300004"
 
@@ -42,6 +42,23 @@ AT = "binlog.000007:12300004"
 )
 def test_a_line(progress: ReadProgress, line: str) -> None:
     assert str(progress) == line
+
+
+def test_steps_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter([10.0, 11.0, 16.5, 17.0])
+    monkeypatch.setattr("time.monotonic", lambda: next(clock))
+    seen: list[ReadProgress] = []
+    reporter = ProgressReporter(80_000, "bytes", seen.append)
+
+    reporter.add(4_000, rows=7, at=AT)
+    reporter.add(rows=70)
+    reporter.add(300)
+
+    assert seen == [
+        ReadProgress(4_000, 80_000, "bytes", rows=7, seconds=1.0, at=AT),
+        ReadProgress(4_000, 80_000, "bytes", rows=77, seconds=6.5),
+        ReadProgress(4_300, 80_000, "bytes", rows=77, seconds=7.0),
+    ]
 
 
 def test_a_task_of_hours_writes_few_lines_and_one_of_seconds_none() -> None:
