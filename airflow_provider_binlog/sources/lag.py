@@ -17,7 +17,7 @@ from datetime import UTC, datetime, timedelta
 
 from airflow_provider_binlog.binlog.gtid_set import count_missing
 from airflow_provider_binlog.errors import ConfigurationError, ForeignPositionError
-from airflow_provider_binlog.position import FIRST_OFFSET, Position, SourceIdentity
+from airflow_provider_binlog.position import FIRST_OFFSET, Position, SourceIdentity, split_file_name
 from airflow_provider_binlog.transport.server import queries
 from airflow_provider_binlog.transport.server.driver import Connect
 from airflow_provider_binlog.transport.stream.commands import file_created, next_event_time
@@ -113,33 +113,26 @@ def read_lag(connect: Connect, position: Position, identity: SourceIdentity) -> 
     time = None
     if end.coordinates > position.coordinates:
         time = next_event_time(connect, here.flavor, position)
-    following = [log.file for log in logs if _number(log.file) > position.file_number]
+    following = [log.file for log in logs if split_file_name(log.file)[1] > position.file_number]
     closed = None
     if following:
         closed = file_created(connect, here.flavor, Position(following[0], FIRST_OFFSET))
+    transactions = None
+    if executed and position.gtid is not None:
+        transactions = count_missing(here.flavor, executed, position.gtid)
     return Lag(
         read_at=datetime.now(UTC),
         position=position,
         log_end=end,
         executed=executed,
         bytes=max(0, queries.bytes_of(logs, position, end)),
-        transactions=_count(here, executed, position),
+        transactions=transactions,
         waits_since=_utc(time),
         oldest=oldest,
         bytes_before=queries.bytes_of(logs, oldest, position),
         file_closed=_utc(closed),
         expires_after=expires_after,
     )
-
-
-def _count(here: SourceIdentity, executed: str, position: Position) -> int | None:
-    if position.gtid is None or not executed:
-        return None
-    return count_missing(here.flavor, executed, position.gtid)
-
-
-def _number(file: str) -> int:
-    return Position(file, FIRST_OFFSET).file_number
 
 
 def _utc(seconds: int | None) -> datetime | None:
