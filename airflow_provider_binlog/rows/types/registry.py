@@ -389,9 +389,6 @@ READERS: dict[ColumnType, TypeReaders] = {
 }
 """By real type."""
 
-NOT_DECODED = frozenset({_T.DECIMAL, _T.NULL})
-"""Types that a TABLE_MAP may have, and no table: DECIMAL of servers before MySQL 5.0, and NULL."""
-
 HIDDEN_READERS: dict[str | None, TypeReaders] = {
     "inet4": TypeReaders(_hidden(pa.string(), strings.inet4s), result=_utf8_result),
     "inet6": TypeReaders(_hidden(pa.string(), strings.inet6s), result=_utf8_result),

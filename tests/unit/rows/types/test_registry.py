@@ -28,7 +28,6 @@ from airflow_provider_binlog.rows.layout import compile_layout, nulls
 from airflow_provider_binlog.rows.types import registry
 from airflow_provider_binlog.rows.types.registry import (
     HIDDEN_READERS,
-    NOT_DECODED,
     READERS,
     plan_column,
     plan_result,
@@ -39,6 +38,9 @@ from airflow_provider_binlog.rows.values import Memory, Values
 from airflow_provider_binlog.spark.staged.types import spark_type
 from airflow_provider_binlog.sql.columns import parse_type
 from tests.unit.rows import wire
+
+# A TABLE_MAP may have them, and no table: DECIMAL is of servers before MySQL 5.0.
+NOT_DECODED = {ColumnType.DECIMAL, ColumnType.NULL}
 
 # Metadata of some column of each type that has any.
 METADATA: dict[int, bytes] = {
