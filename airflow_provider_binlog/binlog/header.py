@@ -154,9 +154,10 @@ def show_name(code: int) -> str:
 
 
 HEADER_SIZE = 19
+FLAGS_OFFSET = 17
 
-# Little-endian and unaligned on every platform: int4store in the server.
-_HEADER = struct.Struct("<IBIIIH")
+HEADER_STRUCT = struct.Struct("<IBIIIH")
+"""The fields of `EventHeader`, unaligned on every platform: int4store in the server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,18 +184,18 @@ class EventHeader:
     flags: int
 
     @classmethod
-    def parse(cls, data: bytes | memoryview, offset: int = 0) -> EventHeader:
-        """Read the header that begins at `offset` of `data`."""
-        if offset + HEADER_SIZE > len(data):
-            raise TruncatedError("header ends early", at=offset, left=len(data) - offset)
-        header = cls(*_HEADER.unpack_from(data, offset))
+    def parse(cls, data: bytes | memoryview) -> EventHeader:
+        """Read the header that `data` begins with."""
+        if len(data) < HEADER_SIZE:
+            raise TruncatedError("header ends early", left=len(data))
+        header = cls(*HEADER_STRUCT.unpack_from(data))
         if header.size < HEADER_SIZE:
-            raise FormatError("an event smaller than its header", at=offset, size=header.size)
+            raise FormatError("an event smaller than its header", size=header.size)
         return header
 
     def encode(self) -> bytes:
         """Return the header's 19 bytes."""
-        return _HEADER.pack(
+        return HEADER_STRUCT.pack(
             self.timestamp, self.type, self.server_id, self.size, self.log_pos, self.flags
         )
 

@@ -9,7 +9,6 @@ Log_event::write_header.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -18,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from airflow_provider_binlog.binlog.events.control import FormatDescription
-from airflow_provider_binlog.binlog.header import HEADER_SIZE, event_name
+from airflow_provider_binlog.binlog.header import HEADER_SIZE, HEADER_STRUCT, event_name
 from airflow_provider_binlog.blocks.arrays import unaligned_view
 from airflow_provider_binlog.blocks.block import HEADER_COLUMNS, NEUTRAL, EventBlock, first_damaged
 from airflow_provider_binlog.errors import ChecksumError, FormatError
@@ -217,8 +216,6 @@ def _join_records(
 EVENT_BYTES_MAX = (1 << 30) + (1 << 16)
 """No server writes a longer event: `max_allowed_packet` ends at 1 GiB."""
 
-_HEADER = struct.Struct("<IBIIIH")
-
 # To step to the next event costs as much as to search so many bytes for headers.
 _LONG_EVENT_BYTES = 1024
 # A statement begins with some short ones.
@@ -285,7 +282,7 @@ class Framer:
         while end - at >= HEADER_SIZE:
             if at - begin < _LONG_EVENT_BYTES * (len(starts) - _SHORT_EVENTS):
                 break
-            _, _, _, size, log_pos, _ = _HEADER.unpack_from(octets, at)
+            _, _, _, size, log_pos, _ = HEADER_STRUCT.unpack_from(octets, at)
             follows = at + size
             if size < HEADER_SIZE or follows > end:
                 break
@@ -301,7 +298,7 @@ class Framer:
         """Read the event that begins at `data[at]`, of which bytes up to `end` are known."""
         if end - at < HEADER_SIZE:
             return Peeked(wanted=HEADER_SIZE)
-        _, type_code, server_id, size, log_pos, _ = _HEADER.unpack_from(data.data, at)
+        _, type_code, server_id, size, log_pos, _ = HEADER_STRUCT.unpack_from(data.data, at)
         if not HEADER_SIZE <= size <= EVENT_BYTES_MAX:
             wrong = FormatError("no event has this size", file=file, offset=offset, size=size)
             return Peeked(error=wrong)

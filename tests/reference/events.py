@@ -71,7 +71,7 @@ def frames(data: bytes | memoryview, offset: int = 0) -> Iterator[tuple[int, Eve
         FormatError: A header gives a size that no event has.
     """
     while offset < len(data):
-        header = EventHeader.parse(data, offset)
+        header = EventHeader.parse(memoryview(data)[offset:])
         if offset + header.size > len(data):
             raise TruncatedError(
                 "the data ends inside an event",
@@ -118,6 +118,6 @@ def _begins_in_clear(data: memoryview, offset: int) -> bool:
     """Whether a list of GTIDs follows, as in a copy of what MariaDB sent of an encrypted file."""
     if len(data) - offset < HEADER_SIZE:
         return len(data) == offset
-    header = EventHeader.parse(data, offset)
+    header = EventHeader.parse(data[offset:])
     is_list = header.type == EventType.MARIADB_GTID_LIST
     return is_list and header.log_pos == (offset + header.size) & 0xFFFFFFFF

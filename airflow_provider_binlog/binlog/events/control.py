@@ -14,6 +14,7 @@ from enum import IntEnum
 from airflow_provider_binlog.binlog.buffer import Buffer
 from airflow_provider_binlog.binlog.charsets import decode_identifier
 from airflow_provider_binlog.binlog.header import (
+    FLAGS_OFFSET,
     HEADER_SIZE,
     IN_USE,
     EventHeader,
@@ -148,9 +149,6 @@ def _server_version(field: memoryview) -> str:
     return text
 
 
-_FLAGS_OFFSET = 17
-
-
 def body_of(event: bytes | memoryview, file_format: FormatDescription) -> memoryview:
     """Return the body of an event, between its header and its checksum: a view."""
     end = len(event) - file_format.checksum_size
@@ -183,7 +181,7 @@ def checksum_matches(event: bytes | memoryview) -> bool:
     if header.type == EventType.FORMAT_DESCRIPTION and header.flags & IN_USE:
         # The server sets the flag in the file that it writes to, and leaves the checksum as it is.
         octets = bytearray(checked)
-        octets[_FLAGS_OFFSET] &= ~IN_USE & 0xFF
+        octets[FLAGS_OFFSET] &= ~IN_USE & 0xFF
         checked = memoryview(octets)
     return zlib.crc32(checked) == int.from_bytes(view[-CHECKSUM_SIZE:], "little")
 

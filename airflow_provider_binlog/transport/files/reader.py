@@ -27,7 +27,6 @@ from airflow_provider_binlog.transport.block_stream import check_created, events
 from airflow_provider_binlog.transport.files.content import BinaryFile, open_content
 from airflow_provider_binlog.transport.files.names import plain_name
 
-_FLAGS_OFFSET = 17
 # 84 bytes and one per event type, of which there are at most 256.
 _TYPE_OFFSET, _SIZE, _LOG_POS = 4, slice(9, 13), slice(13, 17)
 _DESCRIPTION_BYTES_MAX = 512
@@ -172,10 +171,10 @@ class _File:
             view = data.data[:capacity]
             view[: len(rest)] = rest
             filled = self._content.fill(view, len(rest))
-            if offset == FIRST_OFFSET and filled > _FLAGS_OFFSET:
+            if offset == FIRST_OFFSET and filled > headers.FLAGS_OFFSET:
                 # As the server sends the event: it sets the flag while it writes to the file, and
                 # leaves the checksum as it is.
-                view[_FLAGS_OFFSET] &= ~headers.IN_USE & 0xFF
+                view[headers.FLAGS_OFFSET] &= ~headers.IN_USE & 0xFF
             frames = self._framer.frame(data, 0, filled, file=self._name, offset=offset)
             for block in self._checked(data, frames, offset):
                 yield block

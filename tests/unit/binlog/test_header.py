@@ -16,7 +16,7 @@ HEADER = EventHeader(0x656523B0, 2, 1, 0x79, 0x12C, 8)
 
 def test_header() -> None:
     assert EventHeader.parse(WIRE) == HEADER
-    assert EventHeader.parse(b"before" + WIRE, 6) == HEADER
+    assert EventHeader.parse(WIRE + b"body") == HEADER
 
 
 def test_header_writes_what_it_read() -> None:
@@ -25,7 +25,7 @@ def test_header_writes_what_it_read() -> None:
 
 def test_header_cut_anywhere_is_truncated() -> None:
     for size in range(len(WIRE)):
-        with pytest.raises(TruncatedError, match=f"at=0, left={size}"):
+        with pytest.raises(TruncatedError, match=f"left={size}"):
             EventHeader.parse(WIRE[:size])
 
 
