@@ -112,10 +112,9 @@ def locate_columns(
         TruncatedError: A row ends inside a value.
         FormatError: A row does not end with its last value.
     """
-    nulls = _NullBits(memory, start, len(sizes))
-    cursor = start + nulls.size
-    for index, size in enumerate(sizes):
-        null = nulls.of(index)
+    cursor = start + (_NULL_BITS_BEFORE + len(sizes) + 7) // 8
+    nulls = _read_nulls(memory, start, len(sizes))
+    for index, (size, null) in enumerate(zip(sizes, nulls, strict=True)):
         if size:
             values = Values(memory, cursor, None, null)
             cursor = cursor + (size if null is None else size * ~null)
@@ -137,20 +136,15 @@ def _check(cursor: Int64Array, stop: Int64Array) -> None:
         raise TruncatedError("a row of a result set ends inside a value")
 
 
-class _NullBits:
-    """The NULL bits of some rows, and how many bytes they are."""
-
-    def __init__(self, memory: Memory, start: Int64Array, count: int) -> None:
-        self.size = (count + _NULL_BITS_BEFORE + 7) // 8
-        self._bytes = [memory.u1.take(start + number, mode="clip") for number in range(self.size)]
-        self._some = [int(np.bitwise_or.reduce(octets, initial=0)) for octets in self._bytes]
-
-    def of(self, index: int) -> npt.NDArray[np.bool_] | None:
-        """Return in which rows a column is NULL; None if in none."""
-        number, bit = divmod(index + _NULL_BITS_BEFORE, 8)
-        if not self._some[number] >> bit & 1:
-            return None
-        return (self._bytes[number] >> bit & 1).astype(np.bool_)
+def _read_nulls(
+    memory: Memory, start: Int64Array, count: int
+) -> Iterator[npt.NDArray[np.bool_] | None]:
+    """Yield for each column in which rows it is NULL; None if in none."""
+    for bit in range(_NULL_BITS_BEFORE, _NULL_BITS_BEFORE + count):
+        if bit == _NULL_BITS_BEFORE or bit % 8 == 0:
+            octets = memory.u1.take(start + bit // 8, mode="clip")
+            some = int(np.bitwise_or.reduce(octets, initial=0))
+        yield (octets >> bit % 8 & 1).astype(np.bool_) if some >> bit % 8 & 1 else None
 
 
 def _lengths_before(
