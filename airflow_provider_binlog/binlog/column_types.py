@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import Enum, IntEnum
 from functools import cache
+from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 from airflow_provider_binlog.binlog.charsets import (
@@ -20,7 +21,7 @@ from airflow_provider_binlog.binlog.charsets import (
     charset_of,
     decode_text,
 )
-from airflow_provider_binlog.errors import UnsupportedError
+from airflow_provider_binlog.errors import FormatError, UnsupportedError
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.sql.columns import GEOMETRIES, NUMBERS, SqlType
 
@@ -278,6 +279,49 @@ def real_type(type_code: int, metadata: bytes) -> int:
 def string_bytes_max(metadata: bytes) -> int:
     """Return the most bytes that a CHAR or BINARY with this metadata holds."""
     return metadata[1] | ((metadata[0] & 0x30) ^ 0x30) << 4
+
+
+_PRECISION_MAX, _SCALE_MAX = 65, 30
+_GROUP_DIGITS = 9
+# By the digits of a group: `dig2bytes` of strings/decimal.cc.
+_GROUP_BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
+
+
+@dataclass(frozen=True)
+class DecimalGroup:
+    """Some digits of a DECIMAL.
+
+    Attributes:
+        offset: Where its bytes begin in the value.
+        size: How many bytes.
+        digits: How many digits, 1 to 9.
+    """
+
+    offset: int
+    size: int
+    digits: int
+
+
+@cache
+def decimal_groups(precision: int, scale: int) -> tuple[DecimalGroup, ...]:
+    """Return the groups of DECIMAL(`precision`, `scale`) from the first byte on.
+
+        | partial group | 9 digits in 4 bytes ... | . | 9 digits in 4 bytes ... | partial group |
+
+    Big-endian, the sign in the top bit of the first byte: 1 for values of 0 and above. A negative
+    value has every bit inverted, that one included.
+
+    Raises:
+        FormatError: MySQL has no such type.
+    """
+    if not (1 <= precision <= _PRECISION_MAX and scale <= min(_SCALE_MAX, precision)):
+        raise FormatError("not a DECIMAL", precision=precision, scale=scale)
+    whole, fraction = divmod(precision - scale, _GROUP_DIGITS), divmod(scale, _GROUP_DIGITS)
+    digits = [whole[1], *[_GROUP_DIGITS] * (whole[0] + fraction[0]), fraction[1]]
+    digits = [count for count in digits if count]
+    sizes = [_GROUP_BYTES[count] for count in digits]
+    offsets = [0, *accumulate(sizes)]
+    return tuple(map(DecimalGroup, offsets, sizes, digits))
 
 
 _FLOAT_BYTES = 4

@@ -21,7 +21,7 @@ from math import isfinite
 from typing import TypeAlias
 
 from airflow_provider_binlog.binlog.buffer import Buffer
-from airflow_provider_binlog.binlog.column_types import ColumnType
+from airflow_provider_binlog.binlog.column_types import ColumnType, decimal_groups
 from airflow_provider_binlog.errors import FormatError, TruncatedError
 
 
@@ -83,7 +83,6 @@ STRING_SIZE_BYTES_MAX = 5
 """Most bytes of the length of a string."""
 
 _DATE_AND_TIME = (ColumnType.DATETIME, ColumnType.TIMESTAMP)
-_DECIMAL_GROUP_BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
 _BASE64_LINE = 76
 _MICROSECONDS = 1_000_000
 # In between, Python and MySQL print a double alike.
@@ -353,26 +352,22 @@ def decimal_text(content: memoryview) -> bytes:
     """Return a DECIMAL: | precision | scale | groups of digits as in a DECIMAL column |."""
     buffer = Buffer(content)
     precision, scale = buffer.uint(1), buffer.uint(1)
-    if not (1 <= precision <= 65 and scale <= min(30, precision)):
-        raise FormatError("not a DECIMAL in a JSON document", precision=precision, scale=scale)
-    whole = precision - scale
-    groups = [whole % 9, *[9] * (whole // 9), *[9] * (scale // 9), scale % 9]
-    size = sum(_DECIMAL_GROUP_BYTES[count] for count in groups)
-    data = bytearray(buffer.take(size))
+    groups = decimal_groups(precision, scale)
+    data = bytearray(buffer.take(sum(group.size for group in groups)))
     if buffer.remaining:
         raise FormatError("not a DECIMAL in a JSON document", size=len(content))
     negative = data[0] < 0x80
     data[0] ^= 0x80
     if negative:
         data = bytearray(octet ^ 0xFF for octet in data)
-    parts, digits = Buffer(bytes(data)), ""
-    for count in groups:
-        group = int.from_bytes(parts.take(_DECIMAL_GROUP_BYTES[count]), "big")
-        if group >= 10**count:
-            raise FormatError("not a DECIMAL in a JSON document", group=group)
-        digits += f"{group:0{count}}" if count else ""
-    shown = digits[:whole].lstrip("0") or "0"
-    shown += "." + digits[whole:] if scale else ""
+    digits = ""
+    for group in groups:
+        number = int.from_bytes(data[group.offset : group.offset + group.size], "big")
+        if number >= 10**group.digits:
+            raise FormatError("not a DECIMAL in a JSON document", group=number)
+        digits += f"{number:0{group.digits}}"
+    whole = digits[: precision - scale].lstrip("0") or "0"
+    shown = f"{whole}.{digits[precision - scale :]}" if scale else whole
     return ("-" + shown if negative else shown).encode()
 
 

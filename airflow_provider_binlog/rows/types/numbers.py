@@ -16,13 +16,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from itertools import accumulate
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from airflow_provider_binlog.binlog.column_types import DecimalGroup, decimal_groups
 from airflow_provider_binlog.blocks.arrays import of_numbers, of_octets
 from airflow_provider_binlog.changes import DECIMAL_DIGITS_MAX
 from airflow_provider_binlog.errors import FormatError
@@ -207,12 +207,6 @@ def _set(masks: _Numbers, *, listed: Array, comma: bytes) -> Array:
     return of_octets(texts).cast(listed.type).take(of_numbers(inverse.reshape(-1)))
 
 
-PRECISION_MAX = 65
-SCALE_MAX = 30
-
-_GROUP_DIGITS = 9
-# By the digits of a group: `dig2bytes` of strings/decimal.cc.
-_GROUP_BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
 # Any 19 digits are less than 2**64, not all 20.
 _WORD_BYTES, _WORD_DIGITS = 8, 19
 _UNSIGNED = np.uint64((1 << 63) - 1)
@@ -222,46 +216,13 @@ _HALF, _HALF_MASK = np.uint64(32), np.uint64(0xFFFFFFFF)
 UInt64Array = npt.NDArray[np.uint64]
 
 
-@dataclass(frozen=True)
-class Group:
-    """Some digits of a value.
-
-    Attributes:
-        offset: Where its bytes begin in the value.
-        size: How many bytes.
-        digits: How many digits, 1 to 9.
-    """
-
-    offset: int
-    size: int
-    digits: int
-
-
-def groups(precision: int, scale: int) -> tuple[Group, ...]:
-    """Return the groups of DECIMAL(`precision`, `scale`) from the first byte on.
-
-        | partial group | 9 digits in 4 bytes ... | . | 9 digits in 4 bytes ... | partial group |
-
-    Big-endian, the sign in the top bit of the first byte: 1 for values of 0 and above. A negative
-    value has every bit inverted, that one included.
-    """
-    whole, fraction = divmod(precision - scale, _GROUP_DIGITS), divmod(scale, _GROUP_DIGITS)
-    digits = [whole[1], *[_GROUP_DIGITS] * (whole[0] + fraction[0]), fraction[1]]
-    digits = [count for count in digits if count]
-    sizes = [_GROUP_BYTES[count] for count in digits]
-    offsets = [0, *accumulate(sizes)]
-    return tuple(map(Group, offsets, sizes, digits))
-
-
 def decimal_plan(precision: int, scale: int) -> Plan:
     """Return how to read DECIMAL(`precision`, `scale`): decimal128, or text above 38 digits.
 
     Raises:
         FormatError: MySQL has no such type.
     """
-    if not (1 <= precision <= PRECISION_MAX and scale <= min(SCALE_MAX, precision)):
-        raise FormatError("not a DECIMAL", precision=precision, scale=scale)
-    parts = groups(precision, scale)
+    parts = decimal_groups(precision, scale)
     size = sum(part.size for part in parts)
     if precision > DECIMAL_DIGITS_MAX:
         return Plan(pa.string(), partial(_decimal_text, parts=parts, scale=scale), size=size)
@@ -303,8 +264,8 @@ class _Words:
 
 
 def _read_groups(
-    words: _Words, parts: tuple[Group, ...]
-) -> Iterator[tuple[Group, UInt64Array, bool]]:
+    words: _Words, parts: tuple[DecimalGroup, ...]
+) -> Iterator[tuple[DecimalGroup, UInt64Array, bool]]:
     """Yield each group of all values as numbers, and whether any of them is not 0.
 
     Raises:
@@ -324,7 +285,7 @@ def _read_groups(
         yield group, numbers, largest > 0
 
 
-def _decimals(values: Values, *, parts: tuple[Group, ...], data_type: pa.DataType) -> Array:
+def _decimals(values: Values, *, parts: tuple[DecimalGroup, ...], data_type: pa.DataType) -> Array:
     """Read decimals into 128 bits: up to 19 digits are one word, more are two or three."""
     words = _Words(values)
     totals: list[tuple[int, UInt64Array]] = []
@@ -384,7 +345,7 @@ def _multiply_add(
     return low, left
 
 
-def _decimal_text(values: Values, *, parts: tuple[Group, ...], scale: int) -> Array:
+def _decimal_text(values: Values, *, parts: tuple[DecimalGroup, ...], scale: int) -> Array:
     """Read decimals into the text that SELECT prints: `-12.50`, `0.07`, `3`."""
     words = _Words(values)
     precision = sum(group.digits for group in parts)
