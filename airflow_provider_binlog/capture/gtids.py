@@ -111,8 +111,7 @@ class ExecutedGtids:
                 gtids=str(fresh)[:200],
                 file=file,
             )
-        for first, last in zip(firsts, lasts, strict=True):
-            executed.add_interval(server, tag, first, last)
+        self._set = executed.union(fresh)
 
 
 def _domain_and_server(prefixes: list[str], prefix: int, file: str) -> tuple[int, int]:
