@@ -98,12 +98,13 @@ def _literal(text: str, type_: str) -> str:
     return f"X'{text}'" if type_ == "binary" else f"CAST({quote_text(text)} AS {type_})"
 
 
-def find_intervals(values: Iterable[tuple[str, _Measure]]) -> tuple[Interval, ...]:
+def find_intervals(values: Iterable[tuple[str, _Measure | bytearray]]) -> tuple[Interval, ...]:
     """Return at most `INTERVALS_MAX` intervals that hold all values, the widest gaps between them.
 
     Of each value, in any order, there is its text and its measure: a number, or bytes.
     """
-    texts = {known: text for text, known in values}
+    # Spark 4.0 returns a bytearray, and so does a later one with `binaryAsBytes` set to false.
+    texts = {bytes(key) if isinstance(key, bytearray) else key: text for text, key in values}
     ordered: list[_Measure] = sorted(texts)
     if not ordered:
         return ()
@@ -123,8 +124,8 @@ def _distance(low: _Measure, high: _Measure) -> Decimal:
 
 def _number(value: _Measure) -> int | Decimal:
     """Return a number in the order of the values; of text it is that of its first bytes."""
-    if isinstance(value, bytes | bytearray):
-        return int.from_bytes(bytes(value[:16]).ljust(16, b"\0"))
+    if isinstance(value, bytes):
+        return int.from_bytes(value[:16].ljust(16, b"\0"))
     return value
 
 

@@ -50,6 +50,14 @@ def test_text_is_cut_by_its_first_bytes() -> None:
     assert ("é", "é") in intervals
 
 
+def test_bytes_are_measured_in_whichever_type_spark_returns_them() -> None:
+    values = [b"", b"a", b"a\x00", b"\xff" * 20]
+
+    intervals = find_intervals((value.hex(), bytearray(value)) for value in values)
+
+    assert intervals == tuple((value.hex(), value.hex()) for value in values)
+
+
 def test_decimals_are_measured_as_they_are() -> None:
     values = [Decimal("0.01"), Decimal("-5.50"), Decimal("99999999999999999999999999999999999.99")]
 
