@@ -37,7 +37,7 @@ from airflow_provider_binlog.spark.job.options import (
 from airflow_provider_binlog.spark.job.session import job_settings
 from airflow_provider_binlog.spark.merge.follow import follow
 from airflow_provider_binlog.spark.merge.run import opened_merges
-from airflow_provider_binlog.spark.staged.files import HadoopFileSystem
+from airflow_provider_binlog.spark.staged.files import HadoopFiles
 
 UNUSABLE_EXIT = 2
 """The exit code of arguments that cannot be used, as of `argparse`."""
@@ -86,7 +86,7 @@ def finish(
         show()
     else:
         try:
-            HadoopFileSystem(spark).write(uri, report.to_json().encode())
+            HadoopFiles(spark).write(uri, report.to_json().encode())
         except BinlogError as error:
             show()
             print(f"report not written: {error}", file=sys.stderr, flush=True)

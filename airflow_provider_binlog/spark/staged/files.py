@@ -36,10 +36,15 @@ class SourceFiles(ReadFiles, Protocol):
         """Delete a file, if it exists."""
 
 
-class HadoopFileSystem:
-    """Hadoop's `FileSystem` on whole URIs; see `SourceFiles`."""
+class HadoopFiles:
+    """Files by Hadoop's `FileSystem`; see `SourceFiles`.
 
-    def __init__(self, session: SparkSession) -> None:
+    Paths are those of `source` below `root`, a URI that the session's Hadoop can open; without it
+    they are URIs.
+    """
+
+    def __init__(self, session: SparkSession, root: str = "", source: str = "") -> None:
+        self._folder = f"{root.rstrip('/')}/{encode_name(source)}/" if root else ""
         context: Any = session.sparkContext
         self._gateway: Any = context._gateway
         self._conf: Any = context._jsc.hadoopConfiguration()
@@ -53,7 +58,7 @@ class HadoopFileSystem:
 
     def locate(self, path: str) -> str:
         """Return the URI of a path."""
-        return path
+        return f"{self._folder}{path}"
 
     def read(self, path: str) -> bytes | None:
         """Return a file's bytes; None if it does not exist."""
@@ -142,18 +147,6 @@ class HadoopFileSystem:
             is_checked = file_system.getClass().getSimpleName() in checked
             self._raw[store] = file_system.getRawFileSystem() if is_checked else file_system
         return self._raw[store]
-
-
-class HadoopFiles(HadoopFileSystem):
-    """The files of `source` below `root`, a URI that the session's Hadoop can open."""
-
-    def __init__(self, session: SparkSession, root: str, source: str) -> None:
-        super().__init__(session)
-        self._folder = f"{root.rstrip('/')}/{encode_name(source)}"
-
-    def locate(self, path: str) -> str:
-        """Return the URI of a path below the source's folder."""
-        return f"{self._folder}/{path}"
 
 
 def check_sizes(files: SourceFiles, parts: Sequence[Part]) -> None:

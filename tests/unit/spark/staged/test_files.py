@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_binlog.spark.staged.files import HadoopFileSystem
+from airflow_provider_binlog.spark.staged.files import HadoopFiles
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.spark
 def test_a_local_file_is_read_whatever_checksums_another_writer_left(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    files, file = HadoopFileSystem(spark), tmp_path / "progress.json"
+    files, file = HadoopFiles(spark), tmp_path / "progress.json"
     jvm: Any = spark.sparkContext._jvm
     path = jvm.org.apache.hadoop.fs.Path(f"file://{file}")
     stream = path.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration()).create(path)
@@ -35,7 +35,7 @@ def test_a_local_file_is_read_whatever_checksums_another_writer_left(
 
 
 def test_the_names_in_a_folder(spark: SparkSession, tmp_path: Path) -> None:
-    files, names = HadoopFileSystem(spark), ["%C3%A4 [1], b.json", "0000000000000001.json"]
+    files, names = HadoopFiles(spark), ["%C3%A4 [1], b.json", "0000000000000001.json"]
     for name in names:
         (tmp_path / name).write_bytes(b"{}")
     (tmp_path / "empty").mkdir()
