@@ -7,8 +7,6 @@ rows are. That rows of two modes are never mixed is decided in `spark/merge/lake
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 
 from airflow_provider_binlog.changes import (
@@ -20,8 +18,7 @@ from airflow_provider_binlog.changes import (
     POSITION,
     ROW,
 )
-from airflow_provider_binlog.errors import MALFORMED, ConfigurationError, MergeError, cause_of
-from airflow_provider_binlog.stored_json import from_json
+from airflow_provider_binlog.errors import ConfigurationError
 from airflow_provider_binlog.table_options import TableOptions
 
 MODE = "binlog.mode"
@@ -70,22 +67,8 @@ SNAPSHOT_CHANGE = "snapshot"
 """Change type of rows that a snapshot has, and of those that it does not have any more."""
 
 _TYPES = {DELETED_AT: "timestamp", START: "timestamp", END: "timestamp"} | METADATA
-_KINDS = ("current", "history", "multiset", "changelog")
+KINDS = ("current", "history", "multiset", "changelog")
 _PREFIX, _METADATA_PREFIX = "_", "_binlog_"
-
-
-@contextmanager
-def naming_edited(name: str) -> Iterator[None]:
-    """Raise a MergeError where a property of the lake table is not as a merge wrote it."""
-    try:
-        yield
-    except MALFORMED as error:
-        raise MergeError(
-            "a property of the lake table was edited: set it as it was, or drop the table, and "
-            "load it from a snapshot",
-            property=name,
-            cause=cause_of(error),
-        ) from error
 
 
 @dataclass(frozen=True)
@@ -103,21 +86,6 @@ class TableMode:
     kind: str = "current"
     deletes: str = "hard"
     names: dict[str, str] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, properties: Mapping[str, str], *, changelog: bool) -> TableMode:
-        """Return the mode in the properties of a lake table.
-
-        Raises:
-            MergeError: The property was edited.
-        """
-        text = properties.get(MODE)
-        if not text:
-            return CHANGELOG if changelog else CURRENT
-        with naming_edited(MODE):
-            mode = from_json(cls, json.loads(text))
-            _KINDS.index(mode.kind)
-        return mode
 
     @property
     def text(self) -> str:

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import TypeAlias
 
-from airflow_provider_binlog.errors import MALFORMED, FormatError, MergeError
+from airflow_provider_binlog.errors import MALFORMED, FormatError, MergeError, cause_of
 from airflow_provider_binlog.schema import Action, TableId
 from airflow_provider_binlog.spark.plan.evolution import Evolution
-from airflow_provider_binlog.spark.target.modes import TableMode, naming_edited
+from airflow_provider_binlog.spark.target.modes import CHANGELOG, CURRENT, KINDS, MODE, TableMode
 from airflow_provider_binlog.stored_json import from_json
 
 _TEXT = re.compile(r"(\d{1,16})(?:\.(\d{1,16}))?", re.ASCII)
@@ -367,17 +368,36 @@ def rows_of_another(source: str) -> str:
 
 def read_mode(properties: Mapping[str, str]) -> TableMode:
     """Return the mode that a table's properties say; raise MergeError if it was edited."""
-    return TableMode.of(properties, changelog=properties.get(KEY) == "[]")
+    if not (text := properties.get(MODE)):
+        return CHANGELOG if properties.get(KEY) == "[]" else CURRENT
+    with _naming_edited(MODE):
+        mode = from_json(TableMode, json.loads(text))
+        KINDS.index(mode.kind)
+    return mode
 
 
 def read_key(value: str) -> tuple[str, ...]:
     """Return the columns that the property `KEY` lists; raise MergeError if it was edited."""
-    with naming_edited(KEY):
+    with _naming_edited(KEY):
         return from_json(tuple[str, ...], json.loads(value))
 
 
 def read_fields(value: str) -> Claims:
     """Return what the property `FIELDS` says; see `read_key`."""
-    with naming_edited(FIELDS):
+    with _naming_edited(FIELDS):
         pairs = from_json(dict[str, tuple[str | None, str]], json.loads(value))
         return {int(field): (column, Mark.parse(since)) for field, (column, since) in pairs.items()}
+
+
+@contextmanager
+def _naming_edited(name: str) -> Iterator[None]:
+    """Raise a MergeError where a property of the lake table is not as a merge wrote it."""
+    try:
+        yield
+    except MALFORMED as error:
+        raise MergeError(
+            "a property of the lake table was edited: set it as it was, or drop the table, and "
+            "load it from a snapshot",
+            property=name,
+            cause=cause_of(error),
+        ) from error

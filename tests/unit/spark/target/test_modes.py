@@ -15,6 +15,7 @@ from airflow_provider_binlog.spark.target.modes import (
     TableMode,
     choose_mode,
 )
+from airflow_provider_binlog.spark.target.state import KEY, read_mode
 from airflow_provider_binlog.table_options import TableOptions
 
 
@@ -48,10 +49,10 @@ def test_a_history_is_of_a_table_with_a_key() -> None:
 
 @pytest.mark.parametrize("mode", [MULTISET, TableMode("current", "soft", {"deleted_at": "x"})])
 def test_a_lake_table_says_its_mode(mode: TableMode) -> None:
-    assert TableMode.of({MODE: mode.text}, changelog=True) == mode
+    assert read_mode({MODE: mode.text, KEY: "[]"}) == mode
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"kind": "scd2", "deletes": "hard", "names": {}}'])
 def test_a_mode_that_is_not_known_is_refused(text: str) -> None:
     with pytest.raises(MergeError, match=r"was edited.*binlog\.mode"):
-        TableMode.of({MODE: text}, changelog=False)
+        read_mode({MODE: text})
