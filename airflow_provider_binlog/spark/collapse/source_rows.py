@@ -187,7 +187,8 @@ class SparkRows:
         if numbers is None:
             changes = _of_mode(segment, read_changes(session, self._files, segment))
             if not segment.is_changelog:
-                changes = partition_by_key(changes, _key_numbers(segment))
+                # Else each side of the shuffle would sort its rows to keep one per key.
+                changes = changes.repartition(*map(source_column, _key_numbers(segment)))
             with fixed_partitions(session):
                 return checkpoint_counted(_fold(segment, changes), range_of)
         located = read_changes(session, self._files, segment, located=True)
@@ -301,14 +302,6 @@ def collapse(
     return grouped.selectExpr(*kept, f"last.{DELETED}", CHANGES, *([f"last.{BASED}"] * based))
 
 
-def partition_by_key(changes: DataFrame, key: Sequence[int]) -> DataFrame:
-    """Return many changes with all of a key in one partition.
-
-    Without it each side of the shuffle would sort its rows to keep one per key.
-    """
-    return changes.repartition(*map(source_column, key))
-
-
 def as_log(changes: DataFrame, *, width: int) -> DataFrame:
     """Return every change as a row to keep, with the columns that `collapse` returns."""
     columns = [F.col(source_column(index)) for index in range(width)]
@@ -326,7 +319,7 @@ def number_parts(parts: Iterable[Part]) -> dict[str, int] | None:
     for part in sorted(parts, key=_first):
         if _first(part) <= before:
             return None
-        numbers[_file_name(part)] = count
+        numbers[part.path.rpartition("/")[2]] = count
         count, before = count + part.rows, (_first(part)[0], part.last_row)
     return numbers
 
@@ -377,7 +370,3 @@ def keep_last(changes: DataFrame, bits: DataFrame, *, width: int, based: bool = 
 
 def _first(part: Part) -> tuple[int, int]:
     return part_sequence(part.path), part.first_row
-
-
-def _file_name(part: Part) -> str:
-    return part.path.rpartition("/")[2]

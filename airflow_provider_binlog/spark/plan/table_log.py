@@ -218,11 +218,8 @@ class TableLog:
         """Whether the table of a name is quarantined in a manifest from `since` on."""
         return any(
             isinstance(step.action, QuarantineTable) and step.point[0] >= since
-            for step in self._steps_of(name)
+            for step in self._steps.get(self.find_id(name) or "", ())
         )
-
-    def _steps_of(self, name: TableName) -> list[LogAction]:
-        return self._steps.get(self.find_id(name) or "", [])
 
     def find_uncaptured_name(self, table: TableId, *, since: int) -> TableName | None:
         """Return a name of a table that some manifest was captured without; None if none was."""

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812  PySpark's own habit.
 
 from airflow_provider_binlog.changes import ChangeType
 from airflow_provider_binlog.spark.collapse.kept_rows import KeyColumn, checkpoint, count_actions
-from airflow_provider_binlog.spark.collapse.source_rows import collapse, partition_by_key
+from airflow_provider_binlog.spark.collapse.source_rows import collapse
 from airflow_provider_binlog.spark.job.session import fixed_partitions
 from airflow_provider_binlog.spark.staged.changes import CHANGE, ORDER
 
@@ -111,7 +111,7 @@ def test_many_rows_are_shuffled_once_for_the_collapse_and_the_join(spark: SparkS
     session.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
     session.conf.set("spark.sql.adaptive.enabled", "true")
     rows = [(id_ % 7, id_, "a", "insert", (1, id_)) for id_ in range(50)]
-    changes = partition_by_key(session.createDataFrame(rows, _SCHEMA), (0,))
+    changes = session.createDataFrame(rows, _SCHEMA).repartition("c0")
     target = session.createDataFrame([(5,), (9,)], "id int")
 
     with fixed_partitions(session):
