@@ -23,6 +23,7 @@ from airflow_provider_binlog.schema import (
     ends_by_reload,
 )
 from airflow_provider_binlog.spark.target.state import Mark
+from airflow_provider_binlog.staging.paths import maybe_part_sequence
 
 Point: TypeAlias = tuple[int, int]
 """(sequence of the manifest, `_row`): orders the rows and the actions of a source. An action
@@ -347,7 +348,7 @@ def check_contiguous(manifests: Sequence[Manifest]) -> None:
         for table in manifest.tables:
             for part in table.parts:
                 # Rows of many parts are read in one scan, which learns the sequence from the name.
-                if not part.path.rsplit("/", 1)[-1].startswith(f"{manifest.sequence:016d}-"):
+                if maybe_part_sequence(part.path) != manifest.sequence:
                     raise ManifestError(
                         "a part is not named by its manifest",
                         part=part.path,
