@@ -63,7 +63,8 @@ def collapse_images(
     changes: DataFrame, segment: Segment, *, running: Sequence[str] = ()
 ) -> DataFrame:
     """Return what `collapse_parts` does of a segment's changes."""
-    key, groups = _numbers(segment)
+    key, names = segment.key_numbers, list(segment.columns)
+    groups = [[names.index(name) for name in group] for group in segment.groups]
     if segment.has_before_images:
         changes = mark_before_images(changes, key=key, groups=groups)
     return collapse_parts(
@@ -267,13 +268,6 @@ def _group_changes(
     return changes.groupBy(*(F.col(name).alias(f"by_{name}") for name in keys)).agg(
         *(value.alias(name) for name, value in values.items())
     )
-
-
-def _numbers(segment: Segment) -> tuple[list[int], list[list[int]]]:
-    """Return the numbers of the columns of the key, and of each group."""
-    names = list(segment.columns)
-    groups = [[names.index(name) for name in group] for group in segment.groups]
-    return [names.index(name) for name in segment.key], groups
 
 
 def _refuse(

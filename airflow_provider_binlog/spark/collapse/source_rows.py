@@ -188,12 +188,12 @@ class SparkRows:
             changes = _of_mode(segment, read_changes(session, self._files, segment))
             if not segment.is_changelog:
                 # Else each side of the shuffle would sort its rows to keep one per key.
-                changes = changes.repartition(*map(source_column, _key_numbers(segment)))
+                changes = changes.repartition(*map(source_column, segment.key_numbers))
             with fixed_partitions(session):
                 return checkpoint_counted(_fold(segment, changes), range_of)
         located = read_changes(session, self._files, segment, located=True)
         changes = number_changes(_of_mode(segment, located), numbers)
-        bits, counts = find_last(changes, _key_numbers(segment), range_of, most=segment.rows)
+        bits, counts = find_last(changes, segment.key_numbers, range_of, most=segment.rows)
         width, based = len(segment.target_columns), segment.base is not None
         return keep_last(changes, bits, width=width, based=based), counts
 
@@ -217,7 +217,7 @@ def _fold(segment: Segment, changes: DataFrame) -> DataFrame:
     width, based = len(segment.target_columns), segment.base is not None
     if segment.is_changelog:
         return as_log(changes, width=width)
-    return collapse(changes, width=width, key=_key_numbers(segment), based=based)
+    return collapse(changes, width=width, key=segment.key_numbers, based=based)
 
 
 def _of_mode(segment: Segment, changes: DataFrame) -> DataFrame:
@@ -248,11 +248,6 @@ def _keep_deleted(
         rows = rows.withColumn(DELETED, F.expr("false"))
         counts = replace(counts, upserts=counts.keys, deletes=0)
     return rows.drop(BASED), counts
-
-
-def _key_numbers(segment: Segment) -> list[int]:
-    names = list(segment.columns)
-    return [names.index(name) for name in segment.key]
 
 
 def _find_key_column(segment: Segment, state: TargetState | None) -> KeyColumn | None:

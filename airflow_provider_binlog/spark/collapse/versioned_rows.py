@@ -33,8 +33,7 @@ def version_rows(changes: DataFrame, segment: Segment, *, has_rows: bool, keep: 
         ReloadNeededError: Values are neither in the range nor in the target.
     """
     names = [source_column(at) for at in range(len(segment.target_columns))]
-    key = [names[list(segment.columns).index(name)] for name in segment.key]
-    in_order = Window.partitionBy(*key).orderBy(ORDER)
+    in_order = Window.partitionBy(*map(source_column, segment.key_numbers)).orderBy(ORDER)
     based = [] if segment.base is None else [BASED]
     own = [ORDER, TRANSACTION]
     if segment.groups:

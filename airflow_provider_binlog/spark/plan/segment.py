@@ -79,6 +79,12 @@ class Segment:
     comments: Comments = field(default_factory=Comments)
 
     @property
+    def key_numbers(self) -> list[int]:
+        """Numbers of the key's columns among `columns`."""
+        names = list(self.columns)
+        return [names.index(name) for name in self.key]
+
+    @property
     def parts(self) -> tuple[Part, ...]:
         """The parts that are read."""
         return tuple(part for rows in self.reads for part in rows.parts)
