@@ -6,9 +6,6 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
-from pyspark.errors import PySparkException
-
 from airflow_provider_binlog import errors
 from airflow_provider_binlog.spark.target.postgresql.types import NUL_REFUSED
 
@@ -116,20 +113,13 @@ def _describe(causes: Sequence[tuple[str, str]]) -> str:
 
 def _causes(error: Exception) -> Iterator[tuple[str, str]]:
     """Yield class name and text of each Java exception that caused `error`, the outermost first."""
-    throwable = _throwable(error)
+    # Of Py4J's errors, or of PySpark's.
+    throwable: Any = getattr(error, "java_exception", getattr(error, "_origin", None))
     for _ in range(20):
         if throwable is None:
             return
         yield throwable.getClass().getName(), str(throwable.getMessage())
         throwable = throwable.getCause()
-
-
-def _throwable(error: Exception) -> Any:
-    if isinstance(error, Py4JJavaError):
-        return error.java_exception
-    if isinstance(error, PySparkException):
-        return getattr(error, "_origin", None)
-    return None
 
 
 def _shorten(text: str) -> str:
