@@ -76,10 +76,12 @@ class ObjectStore:
     def write(self, key: str, data: bytes) -> None:
         """Store `data`; an object under the key is replaced."""
         with translated(key), self._of_an_existing_store(key):
+            path = self._path(key)
             if self._local:
-                _replace(self._path(key), data)
+                with _temporary(path, data) as temporary:
+                    temporary.replace(path)
             else:
-                self._fs.pipe_file(self._path(key), data)
+                self._fs.pipe_file(path, data)
 
     def open(self, key: str) -> Any:
         """Return the object as a file to read from, which the caller closes; see `read`."""
@@ -211,12 +213,6 @@ def _modified(entry: Mapping[str, Any]) -> datetime | None:
     if isinstance(time, str):
         time = datetime.fromisoformat(time)
     return time.replace(tzinfo=time.tzinfo or UTC) if isinstance(time, datetime) else None
-
-
-def _replace(path: str, data: bytes) -> None:
-    """Replace the file in one step."""
-    with _temporary(path, data) as temporary:
-        temporary.replace(path)
 
 
 def _link(path: str, data: bytes) -> None:

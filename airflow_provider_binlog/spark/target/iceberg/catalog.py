@@ -535,8 +535,7 @@ def find_contents(
         foreign_write = _find_write(snapshot) or foreign_write
         at, written = snapshot.parent, True
     # Whoever loads a table by hand sets no table id; the first merge does.
-    replaced = written and TABLE_ID in properties
-    if replaced:
+    if written and TABLE_ID in properties:
         return "no snapshot of the table is that of a merge: it was replaced"
     return Contents(NOTHING)
 
