@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import fields, replace
 from statistics import median
@@ -16,7 +16,7 @@ from airflow_provider_binlog.spark.merge.run import Merge
 from airflow_provider_binlog.spark.staged.files import SourceFiles
 from airflow_provider_binlog.staging.paths import manifest_path, read_manifests
 
-# How often the next manifest is looked for, and how long the store may fail meanwhile.
+# How often the next manifest is looked for, and how long the store may fail.
 _POLL_SECONDS = 0.2
 _STORE_SECONDS = 60
 # A line for what was merged meanwhile.
@@ -44,27 +44,26 @@ def follow(
     Raises:
         BinlogError: As `merge`, or the store fails for a minute; what was merged before stays.
     """
-    until = clock() + seconds
+    until, failing_since = clock() + seconds, None
     followed = _Followed(show, clock)
     report = followed.add(merge(_ignore), [])
-    reached = clock()
     while True:
         is_over = clock() >= until
         waiting = set() if is_over else followed.find_waiting()
-        following = report.through + 1
+        following, merged = report.through + 1, None
         try:
-            is_staged = files.exists(manifest_path(following))
-            reached = clock()
+            if waiting < followed.failed or files.exists(manifest_path(following)):
+                merged = merge(_ignore, waiting)
+            failing_since = None
         except StoreUnavailableError:
-            if is_over or clock() >= reached + _STORE_SECONDS:
+            failing_since = clock() if failing_since is None else failing_since
+            if is_over or clock() >= failing_since + _STORE_SECONDS:
                 raise
-            is_staged = False
-        if is_staged or waiting < followed.failed:
-            merged = merge(_ignore, waiting)
+        if merged is not None:
             manifests: list[Manifest] = []
             with suppress(BinlogError):
                 manifests = read_manifests(files, range(following, merged.through + 1))
-            report = followed.add(merged, manifests)
+            report = followed.add(merged, manifests, waiting)
         elif not is_over:
             sleep(_POLL_SECONDS)
         if is_over:
@@ -93,17 +92,24 @@ class _Followed:
         """Return the tables that failed, and that are not to be tried yet."""
         return self.failed if self._clock() < self._again else set()
 
-    def add(self, report: Report, manifests: Iterable[Manifest]) -> Report:
-        """Return a report with the rows of those before; `manifests` are what it merged."""
+    def add(
+        self, report: Report, manifests: Iterable[Manifest], waiting: Collection[str] = ()
+    ) -> Report:
+        """Return a report with the rows of those before.
+
+        It merged `manifests`, without the tables that were `waiting`.
+        """
         # What has no lake table is reported by each merge.
         self._tables = {name: table for name, table in self._tables.items() if table.target}
-        tried = {table.table for table in report.tables}
+        for name in self.failed.difference(waiting, (table.table for table in report.tables)):
+            # Another merge has merged it.
+            self._tables[name] = replace(self._tables[name], error=None)
         failed = {table.table for table in report.tables if table.error and table.target}
         if failed:
             again = min(2 * self._wait, _AGAIN_SECONDS_MAX)
             self._wait = again if failed <= self.failed else _AGAIN_SECONDS
             self._again = self._clock() + self._wait
-        self.failed = self.failed - tried | failed
+        self.failed = self.failed.intersection(waiting) | failed
         for table in report.tables:
             name, status = table.table, table.status
             known = self._statuses.get(name)

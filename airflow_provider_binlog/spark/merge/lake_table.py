@@ -37,7 +37,7 @@ from airflow_provider_binlog.spark.target.state import (
     Mark,
     TargetState,
 )
-from airflow_provider_binlog.staging.paths import ReadFiles, read_manifests
+from airflow_provider_binlog.staging.paths import ReadFiles, manifest_path, read_manifests
 from airflow_provider_binlog.table_options import TableOptions
 
 if TYPE_CHECKING:
@@ -89,6 +89,8 @@ class StagedLog:
     def find_removed(self, first: int) -> int | None:
         """Return the first manifest from a number on that is not there; None if all are."""
         older = range(first, self.before.through + 1)
+        if older and not self._files.exists(manifest_path(first)):
+            return first  # A cleanup may have removed it since they were listed.
         return next((number for number in older if number not in self.present), None)
 
     def since(self, first: int) -> TableLog:

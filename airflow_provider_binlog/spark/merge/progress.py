@@ -550,7 +550,9 @@ def read_start(files: ReadFiles, options: MergeOptions, seen: Seen | None = None
     """
     seen = seen or Seen()
     folder = progress_folder(options.format, options.lake, options.table_options)
-    loaded = seen.progress or load_progress(files, folder)
+    loaded = seen.progress
+    if loaded is None or record_ids(files, folder)[-1:] != [loaded.id]:
+        loaded = load_progress(files, folder)
     present = seen.list_manifests(files)
     if loaded is not None and present and present[-1] < loaded.through:
         raise sequence_reset_error(loaded.through, newest=present[-1])

@@ -185,28 +185,54 @@ def test_it_ends_in_time_while_more_is_staged_than_is_merged() -> None:
     assert len(job.rows(table)) == 5
 
 
-def test_a_store_that_fails_for_some_seconds_is_waited_for() -> None:
+def test_a_store_that_fails_for_some_seconds_is_tried_again() -> None:
     job = Job()
-    table = job.table("t")
-    exists, until = job.files.exists, [0.0]
+    table, other = job.table("t"), job.table("u")
+    write, until, failures = job.files.write, [0.0], [0]
 
-    def fail(path: str) -> bool:
+    def fail(path: str, data: bytes) -> None:
         if job.now < until[0]:
-            raise StoreUnavailableError("the store failed")
-        return exists(path)
+            failures[0] += 1
+            raise StoreUnavailableError("the store failed", file=path)
+        write(path, data)
 
     def stage() -> None:
-        until[0] = job.now + 50
-        table.insert(id=1, note="new")
+        for each in (table, other):
+            each.insert(id=len(each.values) + 1, note="new")
         job.commit()
+        until[0] = job.now + 50
 
-    job.files.exists, job.events, job.pace = fail, [stage], 5  # type: ignore[method-assign]
-    job.follow(seconds=100)
+    # A merge that took longer than the store may fail is no reason not to wait.
+    job.files.write, job.events = fail, [stage, lambda: None]  # type: ignore[method-assign]
+    job.pace, job.merge_seconds = 5, 3
+    report = job.follow(seconds=100)
+    assert failures[0] > 3
+    assert not report.failed
     assert job.rows(table) == table.values
+    assert job.rows(other) == other.values
 
-    until[0] = job.now + 70
+    stage()
+    until[0] = job.now + 100
+    job.events = [lambda: None]
     with pytest.raises(StoreUnavailableError):
         job.follow(seconds=100)
+
+
+def test_a_failed_table_that_another_merge_has_merged_is_not_tried_again_and_again() -> None:
+    job = Broken()
+
+    def mend() -> None:
+        job.failing.clear()
+        seen, job.seen = job.seen, Seen()
+        job.merge(lambda *_: None)
+        job.seen = seen
+
+    job.events = [mend]
+    report = job.follow(seconds=100)
+
+    assert job.merges < 10
+    assert not report.failed
+    assert job.rows(job.broken) == job.broken.values
 
 
 def test_what_an_earlier_merge_reported_stays_in_the_report() -> None:

@@ -21,6 +21,7 @@ from airflow_provider_binlog.spark.target.state import (
     Mark,
     hold_property,
 )
+from airflow_provider_binlog.staging.paths import manifest_path
 from airflow_provider_binlog.table_options import TableOptions
 from tests.unit.spark.history import IDENTITY
 from tests.unit.spark.memory_files import Files
@@ -164,7 +165,10 @@ def restored(state: TargetState, *manifests: Manifest, present: set[int]) -> Lak
     now = Progress(end=end, tables={NAME: TableProgress(Mark(8))})
     then = replace(now, end=end._replace(sequence=6), tables={NAME: TableProgress(Mark(3))})
     early = replace(then, end=end._replace(sequence=4))
-    log = StagedLog(Files(), TableLog(manifests), now, present, lambda: [now, then, early])
+    files = Files()
+    for number in present:
+        files.write(manifest_path(number), b"")
+    log = StagedLog(files, TableLog(manifests), now, present, lambda: [now, then, early])
     cover(table, log, initial_load="fail")
     return table
 

@@ -12,6 +12,7 @@ import pytest
 from airflow_provider_binlog.errors import ManifestError
 from airflow_provider_binlog.manifest import End, Manifest
 from airflow_provider_binlog.position import Flavor, Position, SourceIdentity
+from airflow_provider_binlog.spark.job.options import MergeOptions
 from airflow_provider_binlog.spark.merge.lake_table import StagedLog
 from airflow_provider_binlog.spark.merge.progress import (
     Progress,
@@ -22,6 +23,7 @@ from airflow_provider_binlog.spark.merge.progress import (
     published_at,
     read_record,
     read_records,
+    read_start,
     record_ids,
     save_progress,
 )
@@ -299,3 +301,19 @@ def test_records_are_listed_once_to_publish() -> None:
     save(files, PROGRESS, loaded=first)
 
     assert files.listed["x"] == 1
+
+
+def test_a_merge_of_a_job_starts_from_what_another_one_published() -> None:
+    files, seen = Files(), Seen()
+    options = MergeOptions("", "shop", "delta", "lake")
+    folder = progress_folder("delta", "lake", TableRules())
+    chosen = replace(PROGRESS, tables={NAME: TableProgress(Mark(7), chosen=True, version=3)})
+    own = save_progress(files, folder, chosen, loaded=None, merged=[NAME])
+    seen.publish(files, folder, own)
+    assert read_start(files, options, seen).loaded == own
+
+    forgotten = replace(own, tables={NAME: TableProgress(Mark(7), version=3)})
+    other = save_progress(files, folder, forgotten, loaded=own, merged=())
+    assert read_start(files, options, seen).loaded == other
+    last = save_progress(files, folder, other, loaded=other, merged=[NAME])
+    assert last.tables == forgotten.tables
