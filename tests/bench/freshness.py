@@ -180,7 +180,7 @@ class _Tree:
 
 
 class _Records:
-    """What merges publish: a job that follows leaves one record a minute of the older ones."""
+    """Publish records, read as they appear: a job deletes most of the older ones."""
 
     def __init__(self, workplace: Workplace) -> None:
         self._store = workplace.store

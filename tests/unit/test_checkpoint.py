@@ -156,7 +156,7 @@ def test_the_start_of_the_oldest_manifest_is_covered_by_those_that_were_removed(
     (tmp_path / log.key(1)).unlink()
     (tmp_path / log.key(2)).unlink()
 
-    assert [each.sequence for each in covered] == [0, 1, 2, 3]
+    assert [checkpoint.sequence for checkpoint in covered] == [0, 1, 2, 3]
     assert covered[0].position == manifest(1).start
     assert at_manifest(log, 2, saved_at="now", saved_by="me") == covered[2]
     with pytest.raises(ManifestError, match="a manifest is missing"):

@@ -112,8 +112,7 @@ class _Followed:
         self.failed = self.failed.intersection(waiting) | failed
         for table in report.tables:
             name, status = table.table, table.status
-            known = self._statuses.get(name)
-            if status != known and status not in ("merged", "current"):
+            if status not in ("merged", "current", self._statuses.get(name)):
                 self._show(f"{name}: {status}: {table.error or table.reason}")
             self._statuses[name] = status
             self._rows += sum(count or 0 for count in table.rows.values())

@@ -259,12 +259,20 @@ def read_records(
             continue
 
 
-def load_progress(files: ReadFiles, folder: str) -> Progress | None:
+def load_progress(files: ReadFiles, folder: str, known: Progress | None = None) -> Progress | None:
     """Return what was last published of a lake; None if nothing was, or all of it is unreadable.
 
-    Then every manifest is read again.
+    Then every manifest is read again. A `known` record is not read if it is the newest.
     """
-    return next(read_records(files, folder), None)
+    return _find_newest(files, folder, record_ids(files, folder), known)
+
+
+def _find_newest(
+    files: ReadFiles, folder: str, ids: Sequence[str], known: Progress | None
+) -> Progress | None:
+    if known is not None and ids[-1:] == [known.id]:
+        return known
+    return next(read_records(files, folder, reversed(ids)), None)
 
 
 def save_progress(
@@ -280,9 +288,8 @@ def save_progress(
 
     What was published when the merge began is `loaded`; what another one published since is kept.
     """
-    ids, stored = record_ids(files, folder), loaded
-    if loaded is None or loaded.id not in ids[-1:]:
-        stored = next(read_records(files, folder, reversed(ids)), None)
+    ids = record_ids(files, folder)
+    stored = _find_newest(files, folder, ids, loaded)
     if stored is not None and stored != loaded:
         progress = progress.combine(stored, merged=merged)
     progress = replace(progress, id=_new_id(ids, now or datetime.now(UTC)))
@@ -492,13 +499,13 @@ _DETAILED_RECORDS, _MINUTE_CHARACTERS = 100, len("20260131T2359")
 
 
 class Seen:
-    """What a job knows of the staged files from its last merge.
+    """State of the staged files and the progress, for the next merge of a job.
 
     Manifests, of which there may be a hundred thousand, are listed every ten minutes, and otherwise
     those found that follow; the merges that others run are looked up once a minute.
 
     Attributes:
-        progress: What the job published last; None if nothing yet.
+        progress: The newest record of the job; None before its first.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -550,9 +557,7 @@ def read_start(files: ReadFiles, options: MergeOptions, seen: Seen | None = None
     """
     seen = seen or Seen()
     folder = progress_folder(options.format, options.lake, options.table_options)
-    loaded = seen.progress
-    if loaded is None or record_ids(files, folder)[-1:] != [loaded.id]:
-        loaded = load_progress(files, folder)
+    loaded = load_progress(files, folder, seen.progress)
     present = seen.list_manifests(files)
     if loaded is not None and present and present[-1] < loaded.through:
         raise sequence_reset_error(loaded.through, newest=present[-1])

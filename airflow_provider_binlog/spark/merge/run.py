@@ -152,7 +152,7 @@ def opened_merges(
             return report
 
         yield merge, files
-        # That which the job reports.
+        # All but one of each minute, and the one that the job reports.
         seen.thin(files, folder, keep=1)
 
 
@@ -169,7 +169,7 @@ def merge_into(
 
     See `opened_merges`. What the job has `seen` before is not listed again.
     """
-    started = time.monotonic()
+    started, seen = time.monotonic(), seen or Seen()
     start = read_start(files, options, seen)
     if start.is_idle:
         return start.idle_report(time.monotonic() - started)
@@ -191,8 +191,7 @@ def merge_into(
     progress = save_progress(
         files, start.folder, progress, loaded=start.loaded, merged=names, now=clock()
     )
-    if seen is not None:
-        seen.publish(files, start.folder, progress)
+    seen.publish(files, start.folder, progress)
     if note is not None:
         files.delete(note.path)
     # The notes of merges that cannot commit any more, now that their tables were read.

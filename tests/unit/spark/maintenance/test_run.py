@@ -1,4 +1,4 @@
-"""Which versions of which lake tables a maintenance keeps, by what merges published."""
+"""Versions of lake tables that maintenance keeps, by the publish records."""
 
 from __future__ import annotations
 

@@ -197,8 +197,8 @@ def test_a_store_that_fails_for_some_seconds_is_tried_again() -> None:
         write(path, data)
 
     def stage() -> None:
-        for each in (table, other):
-            each.insert(id=len(each.values) + 1, note="new")
+        for changed in (table, other):
+            changed.insert(id=len(changed.values) + 1, note="new")
         job.commit()
         until[0] = job.now + 50
 
